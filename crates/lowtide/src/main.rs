@@ -1,0 +1,2 @@
+//! The lowtide command.
+fn main() {}
