@@ -1,1 +1,8 @@
-//! verdict
+//! Judges memory curves and recordings: leak, cache fill, warm-up, spikes, or too early to say; and whether it fits.
+//!
+//! Pure: no clock, no file, no environment, no thread, no random order. The same rows give the same words.
+//! Not here: reading anything (see `probe` and `store`), showing anything (see `lowtide`).
+
+mod roles;
+
+pub use roles::{Footprint, RoleFound, roles};
