@@ -139,6 +139,8 @@ pub struct CgroupRow {
     pub limit_hits: Option<u64>,
     /// Pressure inside it.
     pub pressure: Option<Pressure>,
+    /// Processes in it that are neither of the job nor lowtide itself; `None` when that could not be told.
+    pub strangers: Option<u32>,
 }
 
 impl CgroupRow {
