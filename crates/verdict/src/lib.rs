@@ -4,5 +4,7 @@
 //! Not here: reading anything (see `probe` and `store`), showing anything (see `lowtide`).
 
 mod roles;
+mod total;
 
 pub use roles::{Footprint, RoleFound, roles};
+pub use total::{Estimate, TreeTotal, tree_totals};
