@@ -1,1 +1,14 @@
-//! store
+//! The recording: one `SQLite` file a run (`.tide`), written while the job runs, read live or for ever after.
+//!
+//! It holds raw facts; every answer is computed on replay. Also here: listing and exporting recordings. Not here: any
+//! reading of live systems, any judgement. docs/FORMAT.md tells the tables.
+
+mod error;
+mod reader;
+mod schema;
+mod words;
+mod writer;
+
+pub use error::StoreError;
+pub use reader::{Cursor, Reader, open, own_key};
+pub use writer::{Entry, Health, Kind, Writer};
