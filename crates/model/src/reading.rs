@@ -44,6 +44,16 @@ impl<T> Reading<T> {
         }
     }
 
+    /// Goes on with the value and keeps the reason for having none.
+    pub fn and_then<U>(self, next: impl FnOnce(T) -> Reading<U>) -> Reading<U> {
+        match self {
+            Self::Known(value) => next(value),
+            Self::Unsupported => Reading::Unsupported,
+            Self::Denied => Reading::Denied,
+            Self::Gone => Reading::Gone,
+        }
+    }
+
     /// One word for people and for the recording.
     pub const fn word(&self) -> &'static str {
         match self {
