@@ -34,7 +34,7 @@ const EXCLUSIVE: u64 = 1 << 56;
 /// Bytes read at once: 32 Ki pages, so the memory map is held for about a millisecond at a time.
 const CHUNK: usize = 256 << 10;
 
-/// Sums over all private writable mappings.
+/// Sums over all private mappings; reserved ones without access hold nothing and can be huge.
 pub(crate) fn exclusive(process: &Path, page: u64, budget: Duration) -> Reading<ExclusivePages> {
     let begun = Instant::now();
     let opened = read_capped(&process.join("maps"), CAP)
@@ -51,7 +51,7 @@ pub(crate) fn exclusive(process: &Path, page: u64, budget: Duration) -> Reading<
     let mut complete = maps.len() < CAP;
     for mapping in parse::lines(&maps)
         .filter_map(parse::mapping)
-        .filter(|map| map.private && map.writable)
+        .filter(|map| map.private && map.accessible)
     {
         match sum.add(&pagemap, mapping, || begun.elapsed() < budget) {
             Ok(whole) => complete &= whole,

@@ -8,7 +8,7 @@
 mod connector;
 pub(crate) mod listing;
 mod perf;
-mod trial;
+pub(crate) mod trial;
 
 use crate::Root;
 use connector::Connector;

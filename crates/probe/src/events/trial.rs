@@ -44,16 +44,59 @@ fn told(events: &[TaskEvent], child: u32) -> Option<u64> {
     died.then_some(born)
 }
 
-/// Starts a child that does nothing, waits for its end and tells its pid. It sends no SIGCHLD, and a plain
-/// `waitpid(-1)` elsewhere in the program does not see it.
+/// A child that does nothing until it is dropped.
+#[derive(Debug)]
+pub(crate) struct PausedChild {
+    pid: Pid,
+}
+
+impl PausedChild {
+    /// Starts it.
+    pub(crate) fn start() -> Option<Self> {
+        let pid = clone()?;
+        if pid == 0 {
+            loop {
+                // SAFETY: waits for a signal; touches no memory of its parent.
+                unsafe { libc::syscall(libc::SYS_ppoll, 0_usize, 0_usize, 0_usize, 0_usize, 0_usize) };
+            }
+        }
+        Some(Self {
+            pid: Pid::from_raw(pid),
+        })
+    }
+
+    /// Its pid.
+    pub(crate) const fn pid(&self) -> u32 {
+        self.pid.as_raw().cast_unsigned()
+    }
+}
+
+impl Drop for PausedChild {
+    fn drop(&mut self) {
+        // It may be gone already: then there is nothing to do.
+        let _ = nix::sys::signal::kill(self.pid, nix::sys::signal::Signal::SIGKILL);
+        reap(self.pid);
+    }
+}
+
+/// Forks: 0 in the child. The child sends no SIGCHLD, and a plain `waitpid(-1)` elsewhere does not see it.
+fn clone() -> Option<i32> {
+    // SAFETY: without flags this is fork; the callers' children make system calls only.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, 0_usize, 0_usize, 0_usize, 0_usize, 0_usize) };
+    i32::try_from(pid).ok().filter(|pid| *pid >= 0)
+}
+
+fn reap(pid: Pid) {
+    while waitpid(pid, Some(WaitPidFlag::__WALL)) == Err(nix::errno::Errno::EINTR) {}
+}
+
+/// Starts a child that does nothing, waits for its end and tells its pid.
 fn short_lived_child() -> Option<u32> {
-    // SAFETY: without flags this is fork; the child makes one system call and touches no memory of its parent.
-    let child = unsafe { libc::syscall(libc::SYS_clone, 0_usize, 0_usize, 0_usize, 0_usize, 0_usize) };
-    if child == 0 {
+    let pid = clone()?;
+    if pid == 0 {
         // SAFETY: ends the child at once, without running anything that fork may have left half done.
         unsafe { libc::syscall(libc::SYS_exit_group, 0_usize) };
     }
-    let child = i32::try_from(child).ok().filter(|pid| *pid > 0)?;
-    while waitpid(Pid::from_raw(child), Some(WaitPidFlag::__WALL)) == Err(nix::errno::Errno::EINTR) {}
-    u32::try_from(child).ok()
+    reap(Pid::from_raw(pid));
+    u32::try_from(pid).ok()
 }

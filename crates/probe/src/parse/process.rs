@@ -280,8 +280,8 @@ pub struct Mapping {
     pub start: u64,
     /// First address behind it.
     pub end: u64,
-    /// Whether it can be written.
-    pub writable: bool,
+    /// Whether it can be read or written at all.
+    pub accessible: bool,
     /// Whether writes stay private to the process.
     pub private: bool,
 }
@@ -299,7 +299,7 @@ pub fn mapping(line: &[u8]) -> Option<Mapping> {
     (start < end).then_some(Mapping {
         start,
         end,
-        writable: permissions.get(1) == Some(&b'w'),
+        accessible: permissions.iter().take(3).any(|letter| *letter != b'-'),
         private: permissions.get(3) == Some(&b'p'),
     })
 }
