@@ -70,6 +70,9 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// No local disk to write to first.
+    #[error("no local scratch folder can hold a recording; set TMPDIR to one")]
+    NoScratch,
     /// There is no folder for recordings.
     #[error("no folder for recordings: neither LOWTIDE_DIR nor XDG_STATE_HOME nor HOME is set")]
     NoFolder,

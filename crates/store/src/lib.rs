@@ -4,6 +4,7 @@
 //! reading of live systems, any judgement. docs/FORMAT.md tells the tables.
 
 mod error;
+mod files;
 mod reader;
 mod schema;
 mod words;
@@ -11,4 +12,4 @@ mod writer;
 
 pub use error::StoreError;
 pub use reader::{Cursor, Reader, open, own_key};
-pub use writer::{Entry, Health, Kind, Writer};
+pub use writer::{Entry, Health, Kind, Options, Writer};

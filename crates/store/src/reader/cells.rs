@@ -33,7 +33,7 @@ impl<'a> Cells<'a> {
     pub(crate) fn count(&mut self) -> Option<u64> {
         match self.cell() {
             ValueRef::Integer(value) => u64::try_from(value).ok(),
-            ValueRef::Real(value) if value >= 0.0 && value < 9.2e18 => Some(value as u64),
+            ValueRef::Real(value) if (0.0..9.2e18).contains(&value) => Some(value as u64),
             ValueRef::Null | ValueRef::Real(_) | ValueRef::Text(_) | ValueRef::Blob(_) => None,
         }
     }
@@ -146,7 +146,7 @@ fn select(conn: &Connection, table: &Table) -> Result<String> {
             list.push_str(&listed(conn, other, "b", columns)?);
             join = format!(" LEFT JOIN \"{other}\" b ON b.rowid = a.rowid");
         } else {
-            columns.iter().for_each(|_| list.push_str(", NULL"));
+            list.push_str(&", NULL".repeat(columns.len()));
         }
     }
     let name = table.name;

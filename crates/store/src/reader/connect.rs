@@ -4,6 +4,7 @@
 //! (a read-only folder), file and log are read from a private copy. No file is opened here by hand: closing a second
 //! descriptor would drop the locks a writer in the same process holds.
 
+use crate::files::beside;
 use crate::{StoreError, schema};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
@@ -108,7 +109,7 @@ fn immutable(path: &Path) -> rusqlite::Result<Link> {
     for byte in path.as_os_str().as_bytes() {
         match byte {
             b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
-                uri.push(char::from(*byte).to_string())
+                uri.push(char::from(*byte).to_string());
             }
             _ => uri.push(format!("%{byte:02x}")),
         }
@@ -144,13 +145,6 @@ fn harden(conn: Connection) -> rusqlite::Result<Link> {
     conn.pragma_update(None, "cell_size_check", true)?;
     conn.pragma_update(None, "mmap_size", 0)?;
     Ok(Link { conn, _copy: None })
-}
-
-/// `path` with a tail: `x.tide` and `x.tide-wal`.
-pub(crate) fn beside(path: &Path, tail: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(tail);
-    name.into()
 }
 
 /// File and log, copied to a folder of our own that goes with us.

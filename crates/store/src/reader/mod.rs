@@ -8,18 +8,19 @@ mod state;
 mod tables;
 
 use crate::StoreError;
-use connect::{Link, beside, connect};
+use crate::files::beside;
+use connect::{Link, connect};
 use lowtide_model::{Event, EventKind, Meta, Process, Recording, RunState, Tick};
 use rusqlite::Connection;
 pub use state::own_key;
-pub(crate) use state::{PID_NAMESPACE, own_namespace};
+pub(crate) use state::{PID_NAMESPACE, SCRATCH, own_namespace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tables::{Names, Progress, Range};
 
 /// A process that ended may still get its last facts for this long.
-const LAST_FACTS: Duration = Duration::from_secs(60);
+const LAST_FACTS: Duration = Duration::from_mins(1);
 
 /// An open recording.
 #[derive(Debug)]
@@ -43,23 +44,36 @@ pub struct Cursor {
 /// Opens a recording. One that was cut off gets its log folded in, where that is allowed.
 pub fn open(path: &Path) -> Result<Reader, StoreError> {
     let path = std::path::absolute(path).map_err(StoreError::io("resolve", path))?;
+    let link = connect(&path)?;
     let mut reader = Reader {
         held: None,
         state: RunState::CutOff,
         path,
     };
-    let link = connect(&reader.path)?;
-    reader.look(&link.conn)?;
-    if reader.state != RunState::Running {
-        if beside(&reader.path, "-wal").exists() {
-            drop(link);
-            connect::fold(&reader.path);
-            reader.held = Some(connect(&reader.path)?);
-        } else {
-            reader.held = Some(link);
-        }
+    let meta = reader.look(&link.conn)?;
+    if reader.state == RunState::Running {
+        return Ok(reader);
     }
+    let original = original_of(&link.conn, &meta, reader.state);
+    drop(link);
+    let from = original.as_deref().unwrap_or(&reader.path);
+    if beside(from, "-wal").exists() {
+        connect::fold(from);
+    }
+    reader.held = Some(connect(from)?);
     Ok(reader)
+}
+
+/// The scratch file of a copied recording whose recorder died: it holds what came after the last copy.
+fn original_of(conn: &Connection, meta: &Meta, state: RunState) -> Option<PathBuf> {
+    let fields = tables::header_fields(conn).ok()?;
+    let scratch = PathBuf::from(fields.get(SCRATCH)?.as_str()?);
+    if state != RunState::CutOff || meta.run_id.is_empty() || !state::same_boot(meta) {
+        return None;
+    }
+    let original = connect(&scratch).ok()?;
+    let theirs = tables::header(&tables::header_fields(&original.conn).ok()?);
+    (theirs.run_id == meta.run_id).then_some(scratch)
 }
 
 impl Reader {
@@ -75,7 +89,7 @@ impl Reader {
 
     /// The header. `state` is the state as of now; `ended` of a run that was cut off is its last announced tick.
     pub fn meta(&mut self) -> Result<Meta, StoreError> {
-        self.with(|reader, conn| reader.look(conn))
+        self.with(Self::look)
     }
 
     /// All of it.
@@ -208,7 +222,7 @@ impl Cursor {
                     .announced
                     .is_some_and(|announced| announced.since(died) > LAST_FACTS)
             });
-            if !settled && id <= i64::MAX - 1 && id > i64::MIN {
+            if !settled && id > i64::MIN {
                 self.open.insert(id);
             }
             if let Ok(number) = u64::try_from(id) {

@@ -5,10 +5,13 @@ use lowtide_model::{Meta, ProcKey, RunState};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Where the recorder cannot be looked up, a file this fresh counts as being written.
-const FRESH: Duration = Duration::from_secs(120);
+const FRESH: Duration = Duration::from_mins(2);
 
 /// The header's field for the recorder's pid namespace: a pid means nothing outside it.
 pub(crate) const PID_NAMESPACE: &str = "pid_namespace";
+
+/// The header's field for where the original of a copied recording lies.
+pub(crate) const SCRATCH: &str = "scratch";
 
 /// The state as of now.
 pub(crate) fn now(meta: &Meta, namespace: Option<&str>, progress: &Progress) -> RunState {
@@ -17,9 +20,8 @@ pub(crate) fn now(meta: &Meta, namespace: Option<&str>, progress: &Progress) -> 
         Some(RunState::CutOff) => RunState::CutOff,
         Some(RunState::Running) | None => match recorder_lives(meta, namespace) {
             Some(true) => RunState::Running,
-            Some(false) => RunState::CutOff,
             None if fresh(progress) => RunState::Running,
-            None => RunState::CutOff,
+            Some(false) | None => RunState::CutOff,
         },
     }
 }
@@ -27,13 +29,16 @@ pub(crate) fn now(meta: &Meta, namespace: Option<&str>, progress: &Progress) -> 
 /// Whether the recorder lives; `None` where that can't be told (another machine, another pid namespace).
 fn recorder_lives(meta: &Meta, namespace: Option<&str>) -> Option<bool> {
     let recorder = meta.recorder?;
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    if boot.trim() != meta.boot_id.trim()
-        || namespace.is_some_and(|theirs| Some(theirs) != own_namespace().as_deref())
-    {
+    if !same_boot(meta) || namespace.is_some_and(|theirs| Some(theirs) != own_namespace().as_deref()) {
         return None;
     }
     Some(start_ticks(recorder.pid) == Some(recorder.start_ticks))
+}
+
+/// Whether the recording was begun on this machine, as it runs now.
+pub(crate) fn same_boot(meta: &Meta) -> bool {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    boot.is_ok_and(|boot| boot.trim() == meta.boot_id.trim())
 }
 
 /// Our own pid namespace, as the kernel names it.

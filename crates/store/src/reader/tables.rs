@@ -154,7 +154,7 @@ const fn table(name: &'static str, columns: &'static [&'static str]) -> Table {
 pub(crate) fn processes(conn: &Connection, range: Range) -> Result<Vec<(i64, Process)>> {
     let mut out = Vec::new();
     each(conn, &PROCESS, range, |id, cells| {
-        out.extend(process(cells).map(|process| (id, process)))
+        out.extend(process(cells).map(|process| (id, process)));
     })?;
     Ok(out)
 }

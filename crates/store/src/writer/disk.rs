@@ -1,96 +1,209 @@
-//! The file under the writer: created, committed to, folded, closed.
+//! The file under the writer: created, committed to, folded, closed, and moved to scratch when its place fails.
+//!
+//! A recording lies where it was asked for, or on local scratch with a copy put into the asked place every minute:
+//! where the file system cannot carry a live recording, and after the file has vanished from under the writer.
 
+use super::Options;
+use super::file::{self, begin, fold, now_unix_ns, one_file};
+use super::place::{cannot_carry, scratch_file};
 use super::queue::Batch;
 use super::rows::{Numbers, header, progress};
-use crate::reader::PID_NAMESPACE;
-use crate::{StoreError, schema};
-use lowtide_model::{Meta, Tick};
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
-use std::fs::{DirBuilder, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use crate::StoreError;
+use crate::files::{self, identity};
+use lowtide_model::{Event, EventKind, Meta, Tick};
+use rusqlite::{Connection, TransactionBehavior};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-/// The write-ahead log is folded into the file at least this often.
-const FOLD_EVERY: Duration = Duration::from_secs(30);
+/// The write-ahead log is folded into the file at least this often; every commit is at most 5 s late for it.
+const FOLD_EVERY: Duration = Duration::from_secs(24);
 
 /// With nothing new to write, the sign of life in the file is renewed this often.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
+
+/// A copy writes the whole file: above this size copies come more seldom, in proportion.
+const COPY_EVERY_MINUTE_BYTES: u64 = 32 << 20;
+
+/// A copy that failed is tried again after this long.
+const COPY_RETRY: Duration = Duration::from_secs(5);
 
 /// A reader in the middle of a portion is waited for this long when the file is closed.
 const READER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What stands after a commit.
 pub(crate) struct Standing {
-    /// Survives SIGKILL.
+    /// Survives SIGKILL at the asked place.
     pub(crate) durable: Option<Tick>,
     /// Wrong in spite of the commit.
     pub(crate) trouble: Option<String>,
+    /// Set while copies are made.
+    pub(crate) snapshot_every: Option<Duration>,
+}
+
+/// Where the open file lies.
+#[derive(Debug)]
+enum Place {
+    /// Where it was asked for.
+    Direct { identity: Option<(u64, u64)> },
+    /// On scratch.
+    Scratch(Copies),
+}
+
+/// Copies to the asked place.
+#[derive(Debug)]
+struct Copies {
+    every: Duration,
+    next: Instant,
+    /// What the newest copy holds.
+    holds: Option<Tick>,
+    trouble: Option<String>,
+}
+
+impl Copies {
+    /// The first is due at once.
+    fn new(every: Duration) -> Self {
+        Self {
+            every,
+            next: Instant::now(),
+            holds: None,
+            trouble: None,
+        }
+    }
 }
 
 /// An open recording.
 pub(crate) struct Disk {
     conn: Connection,
-    path: PathBuf,
+    file: PathBuf,
+    asked: PathBuf,
+    place: Place,
+    options: Options,
+    meta: Meta,
     numbers: Numbers,
     folded: Instant,
     unfolded: bool,
     signed: Instant,
+    dropped_told: u64,
     io_at_start: Option<u64>,
 }
 
 impl Disk {
-    pub(crate) fn create(path: &Path, meta: &Meta) -> Result<Self, StoreError> {
-        let io_at_start = written_by_this_thread();
-        make_parents(path)?;
-        make_file(path)?;
-        let conn = begin(path, meta)
-            .inspect_err(|_| remove(path))
-            .map_err(StoreError::sqlite("create", path))?;
+    /// Creates the recording in place, or on scratch where the place cannot carry it.
+    pub(crate) fn create(asked: &Path, meta: Meta, options: Options) -> Result<Self, StoreError> {
+        let io_at_start = file::written_by_this_thread();
+        files::make_parents(asked)?;
+        files::make_file(asked)?;
+        let cannot = options.always_snapshot || cannot_carry(asked).is_some();
+        let direct = if cannot {
+            None
+        } else {
+            begin(asked, &meta, None).ok()
+        };
+        let (conn, path, place) = if let Some(conn) = direct {
+            (
+                conn,
+                asked.to_owned(),
+                Place::Direct {
+                    identity: identity(asked),
+                },
+            )
+        } else {
+            // A first try may have left a log; the first copy puts the file itself there.
+            files::remove(asked);
+            let (conn, path) = on_scratch(asked, &meta, &options)?;
+            (conn, path, Place::Scratch(Copies::new(options.snapshot_every)))
+        };
         let now = Instant::now();
-        Ok(Self {
+        let mut disk = Self {
             conn,
-            path: path.to_owned(),
+            file: path,
+            asked: asked.to_owned(),
+            place,
+            options,
+            meta,
             numbers: Numbers::default(),
             folded: now,
             unfolded: false,
             signed: now,
+            dropped_told: 0,
             io_at_start,
-        })
+        };
+        // The place that was asked for has to take a first copy, or the user learns it now.
+        disk.copy_if_due(None);
+        match disk.trouble() {
+            Some(why) => Err(disk.give_up(&why)),
+            None => Ok(disk),
+        }
+    }
+
+    fn give_up(self, why: &str) -> StoreError {
+        drop(self.conn);
+        files::remove(&self.file);
+        files::remove(&self.asked);
+        StoreError::Io {
+            doing: "copy a recording to",
+            path: self.asked,
+            source: std::io::Error::other(why.to_owned()),
+        }
+    }
+
+    fn trouble(&self) -> Option<String> {
+        match &self.place {
+            Place::Direct { .. } => None,
+            Place::Scratch(copies) => copies.trouble.clone(),
+        }
     }
 
     pub(crate) fn snapshot_every(&self) -> Option<Duration> {
-        None
+        match &self.place {
+            Place::Direct { .. } => None,
+            Place::Scratch(copies) => Some(copies.every),
+        }
     }
 
     /// Bytes this thread handed to the file system.
     pub(crate) fn written_bytes(&self) -> Option<u64> {
-        Some(written_by_this_thread()?.saturating_sub(self.io_at_start?))
+        Some(file::written_by_this_thread()?.saturating_sub(self.io_at_start?))
     }
 
     /// Writes a batch: all of it or nothing.
     pub(crate) fn commit(&mut self, batch: &Batch) -> Result<Standing, StoreError> {
+        self.follow_the_file()?;
         if !batch.is_empty() || self.signed.elapsed() >= SIGN_OF_LIFE {
-            let result = self.write(batch);
-            if result.is_err() {
-                self.numbers = Numbers::default();
-            }
-            result.map_err(StoreError::sqlite("write to", &self.path))?;
-            self.signed = Instant::now();
-            self.unfolded = true;
+            self.write(batch)
+                .map_err(StoreError::sqlite("write to", &self.file))?;
         }
-        if self.unfolded && self.folded.elapsed() >= FOLD_EVERY {
-            fold(&self.conn, "PASSIVE").map_err(StoreError::sqlite("fold the log into", &self.path))?;
-            self.folded = Instant::now();
-            self.unfolded = false;
-        }
+        self.fold_if_due();
+        self.copy_if_due(batch.announced);
+        let durable = match &self.place {
+            Place::Direct { .. } => batch.announced,
+            Place::Scratch(copies) => copies.holds,
+        };
         Ok(Standing {
-            durable: batch.announced,
-            trouble: None,
+            durable,
+            trouble: self.trouble(),
+            snapshot_every: self.snapshot_every(),
         })
     }
 
     fn write(&mut self, batch: &Batch) -> rusqlite::Result<()> {
+        let result = self.transaction(batch);
+        match &result {
+            Ok(()) => {
+                self.signed = Instant::now();
+                self.unfolded = true;
+                self.dropped_told = batch.dropped;
+                if let Some(meta) = &batch.meta {
+                    self.meta = Meta::clone(meta);
+                }
+            }
+            // Numbers given in a transaction that is undone are no longer true.
+            Err(_) => self.numbers.forget(),
+        }
+        result
+    }
+
+    fn transaction(&mut self, batch: &Batch) -> rusqlite::Result<()> {
         let transaction = self
             .conn
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -103,115 +216,135 @@ impl Disk {
         if let Some(meta) = &batch.meta {
             header(&transaction, meta)?;
         }
+        if batch.dropped > self.dropped_told {
+            let event = lost_rows(batch, batch.dropped - self.dropped_told);
+            self.numbers.write(&transaction, &super::Entry::Event(event))?;
+        }
         progress(&transaction, batch.announced, now_unix_ns(), batch.dropped)?;
         transaction.commit()
     }
 
-    /// Makes it one file, for ever.
-    pub(crate) fn close(self) -> Result<PathBuf, StoreError> {
-        let Self { conn, path, .. } = self;
-        one_file(&conn, READER_PATIENCE).map_err(StoreError::sqlite("close", &path))?;
-        conn.close().map_err(|(_, source)| StoreError::Sqlite {
-            doing: "close",
-            path: path.clone(),
-            source,
-        })?;
-        Ok(path)
+    /// A fold that fails (a full disk) loses nothing: the log still holds all, and the next one tries again.
+    fn fold_if_due(&mut self) {
+        if self.unfolded && self.folded.elapsed() >= FOLD_EVERY && fold(&self.conn, "PASSIVE").is_ok() {
+            self.folded = Instant::now();
+            self.unfolded = false;
+        }
+    }
+
+    /// Notices that the file is no longer where it was, and goes on on scratch with all that was recorded.
+    fn follow_the_file(&mut self) -> Result<(), StoreError> {
+        let Place::Direct { identity: known } = &self.place else {
+            return Ok(());
+        };
+        if identity(&self.file) == *known {
+            return Ok(());
+        }
+        let target = scratch_file(self.options.scratch.as_deref(), &scratch_name(&self.meta))?;
+        let moved = file::copy_whole(&self.conn, &target)
+            .and_then(|()| file::reopen(&target))
+            .or_else(|_| self.begin_anew(&target));
+        let conn = moved.map_err(StoreError::sqlite("go on at", &target))?;
+        // The old connection would remove a log of the same name when it closes: nothing new may lie there yet.
+        let old = std::mem::replace(&mut self.conn, conn);
+        drop(old);
+        self.file = target;
+        self.place = Place::Scratch(Copies::new(self.options.snapshot_every));
+        Ok(())
+    }
+
+    /// The old file gives nothing more: header and living processes are known, the rest is lost.
+    fn begin_anew(&mut self, target: &Path) -> rusqlite::Result<Connection> {
+        files::remove(target);
+        std::fs::write(target, []).map_err(file::as_sqlite)?;
+        let conn = begin(target, &self.meta, Some(target))?;
+        self.numbers.write_living(&conn)?;
+        Ok(conn)
+    }
+
+    fn copy_if_due(&mut self, announced: Option<Tick>) {
+        let Place::Scratch(copies) = &mut self.place else {
+            return;
+        };
+        if Instant::now() < copies.next {
+            return;
+        }
+        match file::put_copy(&self.conn, &self.file, &self.asked) {
+            Ok(bytes) => {
+                let share = u32::try_from(bytes / COPY_EVERY_MINUTE_BYTES).unwrap_or(u32::MAX);
+                copies.every = self
+                    .options
+                    .snapshot_every
+                    .saturating_mul(share.saturating_add(1));
+                copies.next = Instant::now() + copies.every;
+                copies.holds = announced;
+                copies.trouble = None;
+            }
+            Err(why) => {
+                let (asked, scratch) = (self.asked.display(), self.file.display());
+                copies.trouble = Some(format!(
+                    "cannot write {asked}: {why}; the recording goes on in {scratch}"
+                ));
+                copies.next = Instant::now() + COPY_RETRY.min(copies.every);
+                // What an earlier copy held may be gone with its folder.
+                copies.holds = copies.holds.filter(|_| self.asked.exists());
+            }
+        }
+    }
+
+    /// Gives up a place that takes no more: the next commit goes to scratch, with all that was recorded before.
+    /// False if that was tried already.
+    pub(crate) fn leave(&mut self) -> bool {
+        let Place::Direct { identity } = &mut self.place else {
+            return false;
+        };
+        identity.take().is_some()
+    }
+
+    /// Makes it one file, for ever, and says where it lies: the asked place, or scratch where that failed.
+    pub(crate) fn close(mut self, announced: Option<Tick>) -> PathBuf {
+        if let Place::Scratch(copies) = &mut self.place {
+            copies.next = Instant::now();
+        }
+        self.copy_if_due(announced);
+        let copied = self.trouble().is_none() && matches!(self.place, Place::Scratch(_));
+        // A reader that does not let go leaves a log beside the file; all is there, and the next reader folds it in.
+        let _ = one_file(&self.conn, READER_PATIENCE);
+        drop(self.conn);
+        if copied {
+            files::remove(&self.file);
+            return self.asked;
+        }
+        self.file
     }
 }
 
-/// Folds the log in and leaves the mode that needs it. A reader in the middle of a read is waited for.
-pub(crate) fn one_file(conn: &Connection, patience: Duration) -> rusqlite::Result<()> {
-    conn.busy_timeout(patience)?;
-    fold(conn, "TRUNCATE")?;
-    conn.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))
-}
-
-fn fold(conn: &Connection, how: &str) -> rusqlite::Result<()> {
-    conn.query_row(&format!("PRAGMA wal_checkpoint({how})"), [], |_| Ok(()))
-}
-
-fn make_parents(path: &Path) -> Result<(), StoreError> {
-    let Some(parent) = path.parent() else {
-        return Ok(());
-    };
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(parent)
-        .map_err(StoreError::io("create the folder", parent))
-}
-
-fn make_file(path: &Path) -> Result<(), StoreError> {
-    let made = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path);
-    made.map(drop).map_err(|source| match source.kind() {
-        std::io::ErrorKind::AlreadyExists => StoreError::Exists {
-            path: path.to_owned(),
-        },
-        _ => StoreError::Io {
-            doing: "create",
-            path: path.to_owned(),
-            source,
-        },
-    })
-}
-
-fn remove(path: &Path) {
-    for tail in ["", "-wal", "-shm", "-journal"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(tail);
-        // What is not there needs no removal.
-        let _ = std::fs::remove_file(name);
+fn lost_rows(batch: &Batch, lost: u64) -> Event {
+    let tick = batch.announced.unwrap_or(Tick::START);
+    let text = format!("{lost} rows were lost because they could not be written in time");
+    Event {
+        tick,
+        kind: EventKind::Store,
+        process: None,
+        text,
+        data: None,
     }
 }
 
-/// Tables, header and the proof that the log works here: a write, folded, read back.
-fn begin(path: &Path, meta: &Meta) -> rusqlite::Result<Connection> {
-    let mut conn = Connection::open_with_flags(
-        path,
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )?;
-    conn.pragma_update(None, "page_size", schema::PAGE_BYTES)?;
-    let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
-    if mode != "wal" {
-        return Err(rusqlite::Error::InvalidQuery);
-    }
-    conn.pragma_update(None, "synchronous", "NORMAL")?;
-    conn.pragma_update(None, "wal_autocheckpoint", 0)?;
-    conn.pragma_update(None, "cache_size", -512)?;
-    conn.busy_timeout(Duration::from_secs(2))?;
-    let transaction = conn.transaction()?;
-    schema::lay(&transaction)?;
-    header(&transaction, meta)?;
-    if let Some(namespace) = crate::reader::own_namespace() {
-        transaction.execute(
-            "INSERT INTO meta (key, value) VALUES (?1, ?2)",
-            (PID_NAMESPACE, namespace),
-        )?;
-    }
-    progress(&transaction, None, now_unix_ns(), 0)?;
-    transaction.commit()?;
-    fold(&conn, "TRUNCATE")?;
-    conn.query_row("SELECT count(*) FROM meta", [], |_| Ok(()))?;
-    Ok(conn)
+fn on_scratch(asked: &Path, meta: &Meta, options: &Options) -> Result<(Connection, PathBuf), StoreError> {
+    let path = scratch_file(options.scratch.as_deref(), &scratch_name(meta))?;
+    let conn = begin(&path, meta, Some(&path))
+        .inspect_err(|_| files::remove(&path))
+        .map_err(StoreError::sqlite("create", asked))?;
+    Ok((conn, path))
 }
 
-fn now_unix_ns() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
-}
-
-/// `wchar` of the calling thread: every byte it passed to write calls.
-fn written_by_this_thread() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/thread-self/io").ok()?;
-    text.lines()
-        .find_map(|line| line.strip_prefix("wchar: "))?
-        .trim()
-        .parse()
-        .ok()
+fn scratch_name(meta: &Meta) -> String {
+    let id: String = meta
+        .run_id
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .take(32)
+        .collect();
+    format!("run-{id}-{}", std::process::id())
 }

@@ -4,13 +4,15 @@
 //! survives SIGKILL. Not here: what is worth a row (the recorder's choice).
 
 mod disk;
+mod file;
+mod place;
 mod queue;
 mod rows;
 mod thin;
 mod thread;
 
 use crate::StoreError;
-pub(crate) use disk::one_file;
+pub(crate) use file::one_file;
 use lowtide_model::{CgroupRow, Event, GpuRow, HostRow, LimitHeld, Mark, Meta, Process, SampleRow, Tick};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,6 +76,27 @@ pub struct Health {
     pub kind: Kind,
 }
 
+/// What most writers leave as it is.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Record on scratch and copy, whatever the file system.
+    pub always_snapshot: bool,
+    /// Time between two copies.
+    pub snapshot_every: Duration,
+    /// Local folder to record in where the asked place cannot carry a live recording; else `$TMPDIR`, /tmp and kin.
+    pub scratch: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            always_snapshot: false,
+            snapshot_every: Duration::from_mins(1),
+            scratch: None,
+        }
+    }
+}
+
 type Done = Receiver<Result<PathBuf, StoreError>>;
 
 /// A recording being written.
@@ -89,6 +112,11 @@ impl Writer {
     /// Begins a recording at `path`: mode 0600, folders made as needed (0700), no file ever replaced. Returns when a
     /// first write is proven.
     pub fn create(path: &Path, meta: Meta) -> Result<Self, StoreError> {
+        Self::create_with(path, meta, Options::default())
+    }
+
+    /// `create`, otherwise than usual.
+    pub fn create_with(path: &Path, meta: Meta, options: Options) -> Result<Self, StoreError> {
         let path = std::path::absolute(path).map_err(StoreError::io("resolve", path))?;
         let desk = Arc::new(Desk::default());
         let (opened, first) = channel();
@@ -96,6 +124,7 @@ impl Writer {
         let order = thread::Order {
             path: path.clone(),
             meta,
+            options,
             desk: Arc::clone(&desk),
         };
         std::thread::Builder::new()

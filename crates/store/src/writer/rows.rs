@@ -21,9 +21,26 @@ pub(crate) struct Numbers {
     processes: BTreeMap<ProcKey, i64>,
     cgroups: BTreeMap<String, i64>,
     gpus: BTreeMap<u32, i64>,
+    /// The facts of the living: what a recording that has to begin anew needs.
+    living: BTreeMap<ProcKey, Process>,
 }
 
 impl Numbers {
+    /// Numbers are no longer true; facts are.
+    pub(crate) fn forget(&mut self) {
+        *self = Self {
+            living: std::mem::take(&mut self.living),
+            ..Self::default()
+        };
+    }
+
+    /// Tells an empty recording of the processes that live.
+    pub(crate) fn write_living(&mut self, conn: &Connection) -> Result<()> {
+        self.forget();
+        let living: Vec<Process> = self.living.values().cloned().collect();
+        living.iter().try_for_each(|process| self.process(conn, process))
+    }
+
     /// Writes one entry.
     pub(crate) fn write(&mut self, conn: &Connection, entry: &Entry) -> Result<()> {
         match entry {
@@ -94,6 +111,9 @@ impl Numbers {
         ])?;
         if process.died.is_some() {
             self.processes.remove(&process.key);
+            self.living.remove(&process.key);
+        } else if self.living.len() < REMEMBERED {
+            self.living.insert(process.key, process.clone());
         }
         Ok(())
     }

@@ -3,9 +3,9 @@
 //! The desk's lock is held for moving entries only, never over a disk operation. Quiet data is committed every 5 s;
 //! something notable at once, but not more than once a second.
 
-use super::disk::Disk;
+use super::disk::{Disk, Standing};
 use super::queue::{BOUND_BYTES, Batch, Queue};
-use super::{Entry, Health, Kind};
+use super::{Entry, Health, Kind, Options};
 use crate::StoreError;
 use lowtide_model::{Meta, Tick};
 use std::path::PathBuf;
@@ -110,6 +110,16 @@ impl Desk {
 }
 
 impl State {
+    /// A batch is written.
+    fn settle(&mut self, batch: &Batch, standing: Standing) {
+        self.queue.written();
+        self.trouble = standing.trouble;
+        self.snapshot_every = standing.snapshot_every;
+        if batch.whole {
+            self.durable = standing.durable;
+        }
+    }
+
     /// How long the next commit may still wait.
     fn due_in(&self, since_commit: Duration) -> Duration {
         if self.closing {
@@ -132,6 +142,7 @@ impl State {
 pub(crate) struct Order {
     pub(crate) path: PathBuf,
     pub(crate) meta: Meta,
+    pub(crate) options: Options,
     pub(crate) desk: Arc<Desk>,
 }
 
@@ -142,17 +153,17 @@ pub(crate) fn run(
     ended: &Sender<Result<PathBuf, StoreError>>,
 ) {
     // Sending fails only when the recorder no longer waits; then there is nobody to tell.
-    let mut disk = match Disk::create(&order.path, &order.meta) {
+    let mut disk = match Disk::create(&order.path, order.meta, order.options) {
         Ok(disk) => disk,
         Err(error) => return opened.send(Err(error)).unwrap_or(()),
     };
     order.desk.lock().snapshot_every = disk.snapshot_every();
     let _ = opened.send(Ok(()));
     let last = write_until_closed(&order.desk, &mut disk);
-    let _ = ended.send(last.and_then(|()| disk.close()));
+    let _ = ended.send(last.map(|announced| disk.close(announced)));
 }
 
-fn write_until_closed(desk: &Desk, disk: &mut Disk) -> Result<(), StoreError> {
+fn write_until_closed(desk: &Desk, disk: &mut Disk) -> Result<Option<Tick>, StoreError> {
     let mut last_commit = Instant::now();
     loop {
         let (batch, closing) = desk.next(last_commit);
@@ -164,18 +175,15 @@ fn write_until_closed(desk: &Desk, disk: &mut Disk) -> Result<(), StoreError> {
         state.failing = result.is_err();
         match result {
             Ok(standing) => {
-                state.queue.written();
-                let whole = batch.whole;
-                state.trouble = standing.trouble;
-                state.durable = if whole { standing.durable } else { state.durable };
-                if closing && whole {
-                    return Ok(());
+                state.settle(&batch, standing);
+                if closing && batch.whole {
+                    return Ok(batch.announced);
                 }
             }
             Err(error) => {
-                state.queue.put_back(batch);
                 state.trouble = Some(said(&error));
-                if closing {
+                state.queue.put_back(batch);
+                if closing && !disk.leave() {
                     return Err(error);
                 }
             }
