@@ -1,1 +1,343 @@
-//! run
+//! One job's life under the recorder: start it, follow it, write down what it does, pass signals on, end with it.
+//!
+//! Not here: how anything looks. A [`Listener`] is told what happens; screens connect to the control socket.
+
+mod anchor;
+mod crew;
+mod gpu;
+mod history;
+mod hooks;
+mod job;
+mod oom;
+mod pace;
+mod places;
+mod rows;
+mod session;
+mod signals;
+mod snapshot;
+mod socket;
+
+pub use hooks::{Hook, HookWhen, Hooks};
+pub use job::{JobSpec, StartError, Terminal};
+pub use oom::OomCall;
+pub use pace::Chosen;
+pub use socket::SOCKET_NAME;
+
+use crew::Crew;
+use gpu::GpuHelper;
+use lowtide_model::{Exit, Meta, ProcKey, RunState, Source};
+use lowtide_probe::events::{Feed, Scope};
+use lowtide_probe::tree::Tree;
+use lowtide_probe::{Root, clock, host, limits, stat_of};
+use lowtide_store::{StoreError, Writer};
+use lowtide_wire::Snapshot;
+use pace::Pace;
+use places::Places;
+use session::{Ended, Live, Session, Subject};
+use signals::{Forwarder, Signals, Stand, Witness};
+use socket::ControlSocket;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What is told while the job runs.
+pub trait Listener {
+    /// The recording has begun.
+    fn began(&mut self, run: &Began);
+    /// The job as it is now; every two seconds or so.
+    fn tick(&mut self, snapshot: &Snapshot);
+    /// Something a person should know now. Rare.
+    fn warn(&mut self, text: &str);
+}
+
+/// What is known when a recording begins.
+#[derive(Debug)]
+pub struct Began {
+    /// The process it is about.
+    pub root: ProcKey,
+    /// How forks and exits are learnt.
+    pub source: Source,
+    /// Where the recording goes.
+    pub recording: PathBuf,
+    /// The control socket, if one could be made.
+    pub socket: Option<PathBuf>,
+}
+
+/// How to record.
+#[derive(Debug)]
+pub struct Options {
+    /// The file to write.
+    pub out: PathBuf,
+    /// What the user calls the run.
+    pub name: String,
+    /// Random, unique to the run.
+    pub run_id: String,
+    /// Time between two ticks.
+    pub interval: Duration,
+    /// Who chose it.
+    pub chosen: Chosen,
+    /// Commands to run when something happens.
+    pub hooks: Vec<Hook>,
+    /// Private folder for the control socket.
+    pub private_dir: PathBuf,
+    /// A source of task events to use instead of the best one.
+    pub source: Option<Source>,
+    /// The program that reads GPUs when called with `gpu-helper`.
+    pub helper: PathBuf,
+    /// Version of lowtide, for the header.
+    pub version: String,
+    /// Stop watching after this time.
+    pub length: Option<Duration>,
+    /// Processes the caller started for itself; they are not of the job.
+    pub companions: Vec<u32>,
+}
+
+/// How a recording ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// How the job ended.
+    pub exit: Exit,
+    /// The recording.
+    pub recording: PathBuf,
+    /// Processes of the job that still run.
+    pub survivors: Vec<(ProcKey, String)>,
+    /// Deaths that the kernel's OOM killer explains.
+    pub ooms: Vec<OomCall>,
+}
+
+/// Why a job could not be recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The job did not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The recording could not be begun or closed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The kernel would not let us wait for events.
+    #[error("cannot wait for events")]
+    Wait(#[source] nix::Error),
+    /// There is no such process.
+    #[error("there is no process {pid}")]
+    NoProcess {
+        /// The pid that was asked for.
+        pid: u32,
+    },
+}
+
+/// Starts a command and records it until it ends.
+///
+/// Must be called on the main thread before any other thread exists: signals are blocked for all threads to come.
+pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Result<Finished, RunError> {
+    let signals = Signals::take().map_err(RunError::Wait)?;
+    let stand = match job.terminal {
+        Terminal::Callers => Stand::InOurGroup,
+        Terminal::Own(_) => Stand::Apart,
+    };
+    let witness = Witness::post(stand).ok();
+    job::become_subreaper().map_err(RunError::Wait)?;
+    let descriptors = job::raise_descriptor_limit();
+    let argv: Vec<String> = job
+        .argv
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let mut meta = header(options, mask_argv(&argv));
+    let writer = Writer::create(&options.out, meta.clone())?;
+    let root = Root::live();
+    let feed = open_feed(options, Scope::OwnChildren);
+    let started = clock::boot_ns();
+    meta.started_unix_ns = unix_ns();
+    let restore = job::Restore {
+        mask: signals.mask_before(),
+        descriptors,
+    };
+    let child = job::start(job, restore)?;
+    let pid = child.id();
+    // Its end is waited for by the loop, together with every orphan's.
+    drop(child);
+    let gpu = GpuHelper::start(&options.helper, gpu_interval(options));
+    let mut own = own_pids(witness.as_ref(), gpu.as_ref());
+    own.extend(&options.companions);
+    let ignore: Vec<u32> = own.iter().copied().collect();
+    let tree = Tree::started(&root, pid, std::process::id(), &ignore);
+    let forwarder = Forwarder {
+        job: nix::unistd::Pid::from_raw(pid as i32),
+        witness,
+        stand,
+    };
+    let setting = Setting {
+        root,
+        signals,
+        tree,
+        feed,
+        writer,
+        meta,
+        gpu,
+        own,
+        started,
+        pid,
+    };
+    record(setting, Subject::Job(forwarder), options, listener)
+}
+
+/// Records a process that already runs, with everything below it, until it ends or we are asked to leave.
+pub fn watch(pid: u32, options: &Options, listener: &mut dyn Listener) -> Result<Finished, RunError> {
+    let root = Root::live();
+    if stat_of(&root, pid).known().is_none_or(|stat| stat.is_dead()) {
+        return Err(RunError::NoProcess { pid });
+    }
+    let signals = Signals::take().map_err(RunError::Wait)?;
+    job::raise_descriptor_limit();
+    let argv = lowtide_probe::ProcessReader::open(&root, pid).known();
+    let argv = argv
+        .and_then(|mut reader| reader.identity().argv.known())
+        .unwrap_or_default();
+    let mut meta = header(options, mask_argv(&argv));
+    meta.attached = true;
+    let writer = Writer::create(&options.out, meta.clone())?;
+    let feed = open_feed(options, Scope::Anybody);
+    let gpu = GpuHelper::start(&options.helper, gpu_interval(options));
+    let own = own_pids(None, gpu.as_ref());
+    let started = clock::boot_ns();
+    meta.started_unix_ns = unix_ns();
+    let tree = Tree::attached(&root, pid);
+    let setting = Setting {
+        root,
+        signals,
+        tree,
+        feed,
+        writer,
+        meta,
+        gpu,
+        own,
+        started,
+        pid,
+    };
+    record(setting, Subject::Stranger, options, listener)
+}
+
+struct Setting {
+    root: Root,
+    signals: Signals,
+    tree: Tree,
+    feed: Feed,
+    writer: Writer,
+    meta: Meta,
+    gpu: Option<GpuHelper>,
+    own: BTreeSet<u32>,
+    started: u64,
+    pid: u32,
+}
+
+fn record(
+    mut setting: Setting,
+    subject: Subject,
+    options: &Options,
+    listener: &mut dyn Listener,
+) -> Result<Finished, RunError> {
+    let key = setting.tree.living().find(|key| key.pid == setting.pid);
+    let key = key.unwrap_or(ProcKey {
+        pid: setting.pid,
+        start_ticks: 0,
+    });
+    setting.meta.root = Some(key);
+    setting.meta.source = Some(setting.feed.source());
+    setting
+        .writer
+        .push(lowtide_store::Entry::Meta(Box::new(setting.meta.clone())));
+    let socket = ControlSocket::listen(&options.private_dir).ok();
+    let recording = setting.writer.path().to_owned();
+    let socket_path = socket.as_ref().map(|_| options.private_dir.join(SOCKET_NAME));
+    let source = setting.feed.source();
+    listener.began(&Began {
+        root: key,
+        source,
+        recording: recording.clone(),
+        socket: socket_path,
+    });
+    let slurm = limits::slurm(|name| std::env::var(name).ok());
+    let session = Session {
+        options,
+        listener,
+        subject,
+        signals: setting.signals,
+        tree: setting.tree,
+        feed: setting.feed,
+        crew: Crew::new(setting.root.clone(), setting.meta.page_bytes, setting.started),
+        places: Places::new(setting.root, setting.own, slurm),
+        writer: setting.writer,
+        meta: setting.meta,
+        socket,
+        gpu: setting.gpu,
+        hooks: Hooks::new(options.hooks.clone()),
+        pace: Pace::new(options.interval, options.chosen),
+        live: Live::new(key, options.interval),
+    };
+    let Ended {
+        exit,
+        survivors,
+        ooms,
+    } = session.live()?;
+    Ok(Finished {
+        exit,
+        recording,
+        survivors,
+        ooms,
+    })
+}
+
+fn open_feed(options: &Options, scope: Scope) -> Feed {
+    let asked = options
+        .source
+        .and_then(|source| Feed::open_as(&Root::live(), source).known());
+    asked.unwrap_or_else(|| Feed::open(&Root::live(), scope))
+}
+
+fn gpu_interval(options: &Options) -> u64 {
+    (options.interval.as_millis() as u64).max(500)
+}
+
+fn own_pids(witness: Option<&Witness>, gpu: Option<&GpuHelper>) -> BTreeSet<u32> {
+    let helpers = witness
+        .map(Witness::pid)
+        .into_iter()
+        .chain(gpu.map(GpuHelper::pid));
+    helpers.chain([std::process::id()]).collect()
+}
+
+fn unix_ns() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos() as i64)
+}
+
+fn header(options: &Options, argv: Vec<String>) -> Meta {
+    let facts = host::facts(&Root::live());
+    let pid = std::process::id();
+    let start_ticks = stat_of(&Root::live(), pid)
+        .known()
+        .map_or(0, |stat| stat.start_ticks);
+    Meta {
+        run_id: options.run_id.clone(),
+        name: options.name.clone(),
+        argv,
+        cwd: std::env::current_dir()
+            .map(|dir| dir.display().to_string())
+            .unwrap_or_default(),
+        host: facts.name,
+        boot_id: facts.boot_id,
+        started_unix_ns: unix_ns(),
+        lowtide: options.version.clone(),
+        kernel: facts.kernel,
+        cpus: facts.cpus,
+        page_bytes: facts.page_bytes,
+        recorder: Some(ProcKey { pid, start_ticks }),
+        interval_ns: options.interval.as_nanos() as u64,
+        state: Some(RunState::Running),
+        ..Meta::default()
+    }
+}
+fn mask_argv(argv: &[String]) -> Vec<String> {
+    argv.to_vec()
+}

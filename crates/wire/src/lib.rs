@@ -4,7 +4,9 @@
 //! Not here: what a message is for, opening sockets, deciding anything.
 
 mod control;
+mod gpu;
 mod snapshot;
 
 pub use control::{Answer, Ask, LineReader, MAX_LINE_BYTES, WireError, encode};
+pub use gpu::{GpuLine, GpuReading, GpuUser};
 pub use snapshot::{Cost, Point, ProcessLine, RoleLine, Snapshot, Total};

@@ -1,0 +1,405 @@
+//! The processes of the job: who lives, what each holds, and the rows that come of it.
+//!
+//! Dead processes leave nothing behind here but their row in the file, so a job that starts processes for weeks costs
+//! no more memory than its living ones.
+
+use crate::mask_argv;
+use crate::rows::{Gather, Measured};
+use lowtide_model::{Bytes, Exit, Limit, ProcKey, Process, Pss, Reading, Role, SampleRow, Span, Tick};
+use lowtide_probe::tree::Change;
+use lowtide_probe::{ProcessReader, Root, Stat, Statm, Status};
+use lowtide_store::Entry;
+use lowtide_verdict::{Footprint, RoleFound, TreeTotal, roles};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// `status` is read when `statm` moved, and every so many ticks all the same: swap and locked memory move without it.
+const STATUS_EVERY: u32 = 10;
+/// Roles are worked out anew at most this often: they follow memory, which moves at every tick.
+const ROLES_EVERY: Duration = Duration::from_secs(2);
+/// Faults beyond growth worth a look: below this, un-sharing cannot matter to anybody.
+const UNSHARING_LEAST: u64 = 16 << 20;
+
+/// One living process.
+pub(crate) struct Member {
+    pub(crate) facts: Process,
+    reader: Option<ProcessReader>,
+    gather: Gather,
+    status: Status,
+    status_rss: Option<Bytes>,
+    ticks_since_status: u32,
+    footprint: Footprint,
+    /// The last sharing split, and what the process had then.
+    anchor: Option<(Pss, SampleRow)>,
+    minute_start: Option<(Tick, Bytes)>,
+    minute_ago: Option<(Tick, Bytes)>,
+    pub(crate) address_space: Option<Bytes>,
+}
+
+impl Member {
+    /// The newest tick.
+    pub(crate) fn newest(&self) -> Option<&SampleRow> {
+        self.gather.newest()
+    }
+
+    /// The proportional size when it was last read.
+    pub(crate) fn pss(&self) -> Option<Bytes> {
+        self.anchor.as_ref().map(|(pss, _)| pss.pss)
+    }
+
+    /// Change since about a minute ago, in bytes a minute.
+    pub(crate) fn bytes_per_minute(&self, now: Tick) -> f64 {
+        let (Some((then, before)), Some(row)) = (self.minute_ago, self.newest()) else {
+            return 0.0;
+        };
+        let minutes = now.since(then).as_secs_f64() / 60.0;
+        if minutes > 0.1 {
+            (row.rss.last.as_f64() - before.as_f64()) / minutes
+        } else {
+            0.0
+        }
+    }
+
+    /// Keeps the RSS of one to two minutes ago.
+    fn remember(&mut self, now: Tick, rss: Bytes) {
+        let minute = Duration::from_secs(60);
+        if self
+            .minute_start
+            .is_none_or(|(then, _)| now.since(then) >= minute)
+        {
+            self.minute_ago = self.minute_start.or(Some((now, rss)));
+            self.minute_start = Some((now, rss));
+        }
+    }
+
+    /// Faults without growth in a process made by fork alone: pages shared with the parent are being copied.
+    fn unsharing(&self, page: u64) -> bool {
+        let (Some((pss, then)), Some(now)) = (&self.anchor, self.newest()) else {
+            return false;
+        };
+        let faulted = now
+            .minor_faults
+            .saturating_sub(then.minor_faults)
+            .saturating_mul(page);
+        let grown = now.rss.last.saturating_sub(then.rss.last).0;
+        let least = UNSHARING_LEAST.max(pss.shared_dirty.0 / 20);
+        !self.facts.execed && pss.shared_dirty.0 >= UNSHARING_LEAST && faulted.saturating_sub(grown) > least
+    }
+}
+
+/// Pages that stopped being shared, as two readings show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unshared {
+    pub(crate) process: ProcKey,
+    pub(crate) bytes: Bytes,
+}
+
+/// All living processes.
+pub(crate) struct Crew {
+    root: Root,
+    page: u64,
+    started_boot_ns: u64,
+    members: BTreeMap<ProcKey, Member>,
+    total: TreeTotal,
+    seen: u64,
+    roles: BTreeMap<ProcKey, (Role, String)>,
+    roles_at: Option<Tick>,
+}
+
+impl Crew {
+    pub(crate) fn new(root: Root, page: u64, started_boot_ns: u64) -> Self {
+        Self {
+            root,
+            page,
+            started_boot_ns,
+            members: BTreeMap::new(),
+            total: TreeTotal::new(page),
+            seen: 0,
+            roles: BTreeMap::new(),
+            roles_at: None,
+        }
+    }
+
+    pub(crate) fn tick_of(&self, boot_ns: u64) -> Tick {
+        Tick(boot_ns.saturating_sub(self.started_boot_ns))
+    }
+
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Member> {
+        self.members.values()
+    }
+
+    pub(crate) fn get(&self, key: ProcKey) -> Option<&Member> {
+        self.members.get(&key)
+    }
+
+    pub(crate) fn by_pid(&self, pid: u32) -> Option<&Member> {
+        self.members.values().find(|member| member.facts.key.pid == pid)
+    }
+
+    /// Processes seen so far, the short-lived ones too.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    pub(crate) fn total(&self) -> &TreeTotal {
+        &self.total
+    }
+
+    /// Stands for the set of living processes that were sampled.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mix =
+            |key: &ProcKey| (u64::from(key.pid) << 32 ^ key.start_ticks).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.members
+            .iter()
+            .filter(|(_, member)| member.newest().is_some())
+            .fold(0, |sum, (key, _)| sum ^ mix(key))
+    }
+
+    /// Whether some process seems to un-share pages.
+    pub(crate) fn unsharing(&self) -> bool {
+        self.members.values().any(|member| member.unsharing(self.page))
+    }
+
+    /// Takes in a birth, an exec or a death.
+    pub(crate) fn apply(&mut self, change: Change, reaped: &mut Reaped, out: &mut Vec<Entry>) {
+        match change {
+            Change::Born {
+                key,
+                parent,
+                at_boot_ns,
+                forked,
+            } => self.born(key, parent, self.tick_of(at_boot_ns), forked, out),
+            Change::Execed { key, .. } => self.execed(key, out),
+            Change::Died {
+                key,
+                at_boot_ns,
+                exit,
+            } => {
+                let exit = exit.or_else(|| reaped.take(key.pid));
+                self.died(key, self.tick_of(at_boot_ns), exit, out);
+            }
+        }
+    }
+
+    fn born(&mut self, key: ProcKey, parent: Option<ProcKey>, at: Tick, forked: bool, out: &mut Vec<Entry>) {
+        self.seen += 1;
+        let mut facts = Process {
+            key,
+            parent,
+            born: at,
+            died: None,
+            exit: None,
+            execed: !forked,
+            comm: String::new(),
+            argv: Vec::new(),
+            env: Vec::new(),
+            cgroup: None,
+            peak_rss: None,
+        };
+        let mut reader = ProcessReader::open_key(&self.root, key).known();
+        let address_space = reader.as_mut().and_then(|reader| identify(&mut facts, reader));
+        if facts.argv.is_empty()
+            && let Some(parent) = parent.and_then(|parent| self.members.get(&parent))
+        {
+            // Gone before it could be read: until its exec it was its parent's double.
+            facts.comm.clone_from(&parent.facts.comm);
+            facts.argv.clone_from(&parent.facts.argv);
+            facts.cgroup.clone_from(&parent.facts.cgroup);
+        }
+        self.total.born(&facts);
+        out.push(Entry::Process(facts.clone()));
+        let member = Member {
+            facts,
+            reader,
+            gather: Gather::default(),
+            status: Status::default(),
+            status_rss: None,
+            ticks_since_status: STATUS_EVERY,
+            footprint: Footprint::default(),
+            anchor: None,
+            minute_start: None,
+            minute_ago: None,
+            address_space,
+        };
+        self.members.insert(key, member);
+        self.roles_at = None;
+    }
+
+    fn execed(&mut self, key: ProcKey, out: &mut Vec<Entry>) {
+        let Some(member) = self.members.get_mut(&key) else {
+            return;
+        };
+        member.facts.execed = true;
+        member.anchor = None;
+        if member.reader.is_none() {
+            member.reader = ProcessReader::open_key(&self.root, key).known();
+        }
+        if let Some(reader) = &mut member.reader {
+            member.address_space = identify(&mut member.facts, reader);
+        }
+        self.total.execed(key);
+        out.push(Entry::Process(member.facts.clone()));
+        self.roles_at = None;
+    }
+
+    fn died(&mut self, key: ProcKey, at: Tick, exit: Option<Exit>, out: &mut Vec<Entry>) {
+        let Some(mut member) = self.members.remove(&key) else {
+            return;
+        };
+        out.extend(member.gather.rest().map(Entry::Sample));
+        member.facts.died = Some(at);
+        member.facts.exit = Some(exit.unwrap_or(Exit::Unknown));
+        member.facts.peak_rss = member
+            .status
+            .peak_rss
+            .max(Some(member.footprint.peak).filter(|peak| peak.0 > 0));
+        self.total.died(key);
+        self.roles.remove(&key);
+        out.push(Entry::Process(member.facts));
+    }
+
+    /// Reads every process once. `look` is called for each new row before it is handed out.
+    pub(crate) fn sample(&mut self, now: Tick, out: &mut Vec<Entry>) {
+        for member in self.members.values_mut() {
+            let Some(row) = measure(member, now) else { continue };
+            member.footprint.peak = member.footprint.peak.max(row.rss.last);
+            if member.footprint.first == Bytes::ZERO {
+                member.footprint.first = row.rss.last;
+            }
+            self.total.sampled(&row);
+            member.remember(now, row.rss.last);
+            out.extend(member.gather.push(Measured { row }).map(Entry::Sample));
+        }
+    }
+
+    /// Reads the sharing split of every process, at once, so that the parts add up. Gives how long maps were held.
+    pub(crate) fn read_sharing(&mut self, now: Tick, out: &mut Vec<Entry>) -> (Duration, Vec<Unshared>) {
+        let mut held = Duration::ZERO;
+        let mut unshared = Vec::new();
+        for member in self.members.values_mut() {
+            let Some((pss, took)) = member.reader.as_mut().and_then(|reader| reader.rollup().known()) else {
+                continue;
+            };
+            held += took;
+            let Some(row) = measure(member, now) else { continue };
+            let row = SampleRow {
+                pss: Some(pss),
+                ..row
+            };
+            if let Some((before, _)) = member.anchor.replace((pss, row)) {
+                unshared.extend(copied(&before, &pss).map(|bytes| Unshared {
+                    process: row.process,
+                    bytes,
+                }));
+            }
+            self.total.sampled(&row);
+            out.extend(member.gather.push(Measured { row }).map(Entry::Sample));
+        }
+        (held, unshared)
+    }
+
+    /// Everything gathered and not yet written, and the state of every process, for a recording that ends now.
+    pub(crate) fn rest(&mut self, out: &mut Vec<Entry>) {
+        for member in self.members.values_mut() {
+            out.extend(member.gather.rest().map(Entry::Sample));
+            member.facts.peak_rss = member.status.peak_rss;
+            out.push(Entry::Process(member.facts.clone()));
+        }
+    }
+
+    /// The role of every living process, worked out anew when it is time.
+    pub(crate) fn roles(&mut self, now: Tick) -> &BTreeMap<ProcKey, (Role, String)> {
+        let due = self.roles_at.is_none_or(|at| now.since(at) >= ROLES_EVERY);
+        if due {
+            self.roles_at = Some(now);
+            let facts: Vec<Process> = self.members.values().map(|member| member.facts.clone()).collect();
+            let memory = self
+                .members
+                .iter()
+                .map(|(key, member)| (*key, member.footprint))
+                .collect();
+            let named = |found: RoleFound| (found.process, (found.role, found.reason));
+            self.roles = roles(&facts, &memory).into_iter().map(named).collect();
+        }
+        &self.roles
+    }
+}
+
+/// Written pages that went from shared to private between two readings.
+fn copied(before: &Pss, now: &Pss) -> Option<Bytes> {
+    let private = now.private_dirty.saturating_sub(before.private_dirty);
+    let shared = before.shared_dirty.saturating_sub(now.shared_dirty);
+    let both = private.min(shared);
+    (both.0 >= UNSHARING_LEAST / 4).then_some(both)
+}
+
+/// Fills in who a process is; gives its limit of address space.
+fn identify(facts: &mut Process, reader: &mut ProcessReader) -> Option<Bytes> {
+    let identity = reader.identity();
+    if let Some(argv) = identity.argv.known().filter(|argv| !argv.is_empty()) {
+        facts.argv = mask_argv(&argv);
+    }
+    facts.comm = identity.comm.known().unwrap_or_default();
+    facts.env = identity.env.known().unwrap_or_default();
+    facts.cgroup = identity.cgroup.known();
+    match identity.address_space {
+        Reading::Known(Limit::At(bytes)) => Some(bytes),
+        Reading::Known(Limit::Unlimited) | Reading::Unsupported | Reading::Denied | Reading::Gone => None,
+    }
+}
+
+/// One tick of one process.
+fn measure(member: &mut Member, now: Tick) -> Option<SampleRow> {
+    let reader = member.reader.as_mut()?;
+    let quick = reader.quick().known()?;
+    let stat = reader.stat().known().filter(|stat| !stat.is_dead())?;
+    member.ticks_since_status += 1;
+    if member.status_rss != Some(quick.rss) || member.ticks_since_status >= STATUS_EVERY {
+        member.status = reader.status().known().unwrap_or(member.status);
+        member.status_rss = Some(quick.rss);
+        member.ticks_since_status = 0;
+    }
+    Some(row_of(member.facts.key, now, (quick, stat, &member.status)))
+}
+
+fn row_of(process: ProcKey, tick: Tick, (quick, stat, status): (Statm, Stat, &Status)) -> SampleRow {
+    SampleRow {
+        process,
+        tick,
+        ticks: 1,
+        rss: Span::one(quick.rss),
+        anon: status.anon.map(Span::one),
+        file: status.file,
+        shmem: status.shmem,
+        swap: status.swap,
+        locked: status.held_in_place(),
+        size: quick.size,
+        threads: Some(stat.threads),
+        minor_faults: stat.minor_faults,
+        major_faults: stat.major_faults,
+        cpu_ns: stat.cpu_ns,
+        pss: None,
+    }
+}
+
+/// Exit codes of orphans that came to us, until the tree notices that they are gone.
+#[derive(Debug, Default)]
+pub(crate) struct Reaped {
+    exits: BTreeMap<u32, Exit>,
+}
+
+impl Reaped {
+    /// More than this many unclaimed exits are forgotten: the tree learnt of those deaths another way.
+    const MOST: usize = 4096;
+
+    pub(crate) fn put(&mut self, pid: u32, exit: Exit) {
+        if self.exits.len() >= Self::MOST {
+            self.exits.clear();
+        }
+        self.exits.insert(pid, exit);
+    }
+
+    fn take(&mut self, pid: u32) -> Option<Exit> {
+        self.exits.remove(&pid)
+    }
+}

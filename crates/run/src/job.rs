@@ -1,0 +1,106 @@
+//! Starting the job so that it cannot tell that we are there: its caller's terminal, descriptors, limits and signal mask.
+
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
+use std::ffi::OsString;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+/// What the job talks to.
+#[derive(Debug, Default)]
+pub enum Terminal {
+    /// The caller's own descriptors, as if lowtide were not there.
+    #[default]
+    Callers,
+    /// The slave side of a terminal of its own, whose other side a relay holds.
+    Own(OwnedFd),
+}
+
+/// What to start.
+#[derive(Debug)]
+pub struct JobSpec {
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// What it talks to.
+    pub terminal: Terminal,
+}
+
+/// Why a job could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Nothing to start.
+    #[error("no command was given")]
+    Nothing,
+    /// The kernel refused.
+    #[error("cannot start `{program}`")]
+    Spawn {
+        /// What was to be started.
+        program: String,
+        /// The kernel's word.
+        #[source]
+        cause: std::io::Error,
+    },
+}
+
+/// Orphans of the job come to us instead of init, so that no process of it is lost.
+pub(crate) fn become_subreaper() -> nix::Result<()> {
+    prctl::set_child_subreaper(true)
+}
+
+/// Raises the number of descriptors we may hold and gives what it was, for the job to get back.
+pub(crate) fn raise_descriptor_limit() -> Option<(u64, u64)> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).ok()?;
+    Some((soft, hard))
+}
+
+/// What the child must get back before it becomes the job.
+pub(crate) struct Restore {
+    pub(crate) mask: SigSet,
+    pub(crate) descriptors: Option<(u64, u64)>,
+}
+
+/// Starts the job.
+pub(crate) fn start(spec: JobSpec, restore: Restore) -> Result<Child, StartError> {
+    let (program, arguments) = spec.argv.split_first().ok_or(StartError::Nothing)?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let slave = match spec.terminal {
+        Terminal::Callers => None,
+        Terminal::Own(slave) => {
+            let copy = || slave.try_clone().map_err(|cause| refused(program, cause));
+            command.stdin(copy()?).stdout(copy()?).stderr(copy()?);
+            Some(slave)
+        }
+    };
+    prepare(&mut command, restore, slave);
+    command.spawn().map_err(|cause| refused(program, cause))
+}
+
+fn refused(program: &OsString, cause: std::io::Error) -> StartError {
+    StartError::Spawn {
+        program: program.to_string_lossy().into_owned(),
+        cause,
+    }
+}
+
+#[allow(unsafe_code, reason = "work between fork and exec has no safe interface")]
+fn prepare(command: &mut Command, restore: Restore, slave: Option<OwnedFd>) {
+    let before_exec = move || {
+        if let Some((soft, hard)) = restore.descriptors {
+            setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
+        }
+        if let Some(slave) = &slave {
+            nix::unistd::setsid()?;
+            // SAFETY: the descriptor is open and a terminal; the call changes only kernel state of this new session.
+            let taken = unsafe { libc::ioctl(slave.as_raw_fd(), libc::TIOCSCTTY, 0) };
+            nix::errno::Errno::result(taken)?;
+        }
+        sigprocmask(SigmaskHow::SIG_SETMASK, Some(&restore.mask), None)?;
+        Ok(())
+    };
+    // SAFETY: the closure makes only async-signal-safe system calls and allocates nothing.
+    unsafe { command.pre_exec(before_exec) };
+}

@@ -1,0 +1,197 @@
+//! Was it the kernel's OOM killer? A death by signal 9 looks the same from outside, whoever sent it.
+//!
+//! It is called OOM only if a kill counter rose around the death: the cgroup's own, or the machine's. Where strangers
+//! share the counter, the kill may have been theirs, so it is only "likely".
+
+use lowtide_model::{Bytes, Exit, ProcKey, Tick};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const SIGKILL: i32 = 9;
+/// Between the kill and the end of a large process lie seconds in which its memory is taken apart.
+const CLAIM_TIME: Duration = Duration::from_secs(30);
+
+/// One counter of OOM kills, with whom it is shared.
+#[derive(Clone, Debug)]
+pub(crate) struct Counter {
+    /// The cgroup's path, or the machine.
+    pub(crate) place: Place,
+    pub(crate) kills: u64,
+    /// Processes there that are not of the job; `None` when that can't be told.
+    pub(crate) strangers: Option<u32>,
+    pub(crate) limit: Option<Bytes>,
+}
+
+/// Whose counter.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    Cgroup(String),
+    Machine,
+}
+
+/// What is said of a death.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OomCall {
+    /// Who died.
+    pub process: ProcKey,
+    /// Whether nothing else can explain it.
+    pub certain: bool,
+    /// The sentence.
+    pub text: String,
+}
+
+/// Remembers the counters and which of their rises already have a death.
+#[derive(Debug, Default)]
+pub(crate) struct OomWatch {
+    last: BTreeMap<Place, u64>,
+    unclaimed: Vec<(Tick, Counter)>,
+}
+
+impl OomWatch {
+    /// Takes in the counters as they are now.
+    pub(crate) fn look(&mut self, now: Tick, counters: impl IntoIterator<Item = Counter>) {
+        self.unclaimed.retain(|(at, _)| now.since(*at) < CLAIM_TIME);
+        for counter in counters {
+            let before = self.last.insert(counter.place.clone(), counter.kills);
+            let rose = before.map_or(0, |before| counter.kills.saturating_sub(before));
+            self.unclaimed
+                .extend((0..rose.min(64)).map(|_| (now, counter.clone())));
+        }
+    }
+
+    /// Whether this death was the kernel's doing. A rise of a counter explains one death only.
+    pub(crate) fn call(&mut self, process: ProcKey, exit: Exit) -> Option<OomCall> {
+        if exit != Exit::Signal(SIGKILL) && exit != Exit::Unknown {
+            return None;
+        }
+        // A cgroup's kill raises the machine's counter too: the cgroup says more, so it is asked first.
+        let at = self
+            .unclaimed
+            .iter()
+            .position(|(_, counter)| matches!(counter.place, Place::Cgroup(_)));
+        let at = at.or((!self.unclaimed.is_empty()).then_some(0))?;
+        let (tick, counter) = self.unclaimed.remove(at);
+        if matches!(counter.place, Place::Cgroup(_)) {
+            let twin = self
+                .unclaimed
+                .iter()
+                .position(|(other, c)| *other == tick && c.place == Place::Machine);
+            twin.map(|twin| self.unclaimed.remove(twin));
+        }
+        Some(sentence(process, exit, &counter))
+    }
+}
+
+fn sentence(process: ProcKey, exit: Exit, counter: &Counter) -> OomCall {
+    let at = counter
+        .limit
+        .map(|limit| format!(" of {limit}"))
+        .unwrap_or_default();
+    let (what, doubt) = match (&counter.place, counter.strangers) {
+        (Place::Cgroup(path), Some(0)) => (format!("the memory limit{at} of cgroup {path}"), None),
+        (Place::Cgroup(path), Some(n)) => (
+            format!("the memory limit{at} of cgroup {path}"),
+            Some(format!("{n} other processes share that cgroup")),
+        ),
+        (Place::Cgroup(path), None) => {
+            let doubt = "it could not be told who else lives in that cgroup".to_owned();
+            (format!("the memory limit{at} of cgroup {path}"), Some(doubt))
+        }
+        (Place::Machine, _) => {
+            let doubt = "the counter is the machine's, shared by all its processes".to_owned();
+            ("the machine running out of memory".to_owned(), Some(doubt))
+        }
+    };
+    let doubt =
+        doubt.or_else(|| (exit == Exit::Unknown).then(|| "how the process ended is not known".to_owned()));
+    let pid = process.pid;
+    let text = match &doubt {
+        None => format!("process {pid} was killed by the kernel: out of memory, by {what}"),
+        Some(doubt) => {
+            format!(
+                "process {pid} was likely killed by the kernel: out of memory, by {what} (likely, not sure: {doubt})"
+            )
+        }
+    };
+    OomCall {
+        process,
+        certain: doubt.is_none(),
+        text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHO: ProcKey = ProcKey {
+        pid: 7,
+        start_ticks: 1,
+    };
+    const KILLED: Exit = Exit::Signal(SIGKILL);
+
+    fn cgroup(kills: u64, strangers: Option<u32>) -> Counter {
+        Counter {
+            place: Place::Cgroup("/job".into()),
+            kills,
+            strangers,
+            limit: Some(Bytes::from_mib(512)),
+        }
+    }
+
+    fn second(second: u64) -> Tick {
+        Tick(second * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_kill_without_a_counter_is_somebodys_kill() {
+        let mut watch = OomWatch::default();
+        watch.look(second(1), [cgroup(3, Some(0))]);
+        watch.look(second(2), [cgroup(3, Some(0))]);
+        assert_eq!(watch.call(WHO, KILLED), None);
+    }
+
+    #[test]
+    fn a_risen_counter_explains_one_death_by_sigkill() {
+        let mut watch = OomWatch::default();
+        watch.look(second(1), [cgroup(0, Some(0))]);
+        watch.look(second(2), [cgroup(1, Some(0))]);
+        assert_eq!(
+            watch.call(WHO, Exit::Code(1)),
+            None,
+            "a normal exit is none of it"
+        );
+        assert!(watch.call(WHO, KILLED).unwrap().certain);
+        assert_eq!(watch.call(WHO, KILLED), None, "claimed");
+    }
+
+    #[test]
+    fn strangers_in_the_cgroup_make_it_likely_only() {
+        let mut watch = OomWatch::default();
+        watch.look(second(1), [cgroup(0, Some(4))]);
+        watch.look(second(2), [cgroup(1, Some(4))]);
+        let call = watch.call(WHO, KILLED).unwrap();
+        assert!(
+            !call.certain && call.text.contains("4 other processes"),
+            "{}",
+            call.text
+        );
+    }
+
+    #[test]
+    fn a_first_look_at_an_old_counter_accuses_nobody() {
+        let mut watch = OomWatch::default();
+        watch.look(second(1), [cgroup(9, Some(0))]);
+        assert_eq!(watch.call(WHO, KILLED), None);
+    }
+
+    #[test]
+    fn an_old_rise_is_forgotten() {
+        let mut watch = OomWatch::default();
+        watch.look(second(1), [cgroup(0, Some(0))]);
+        watch.look(second(2), [cgroup(1, Some(0))]);
+        watch.look(second(60), [cgroup(1, Some(0))]);
+        assert_eq!(watch.call(WHO, KILLED), None);
+    }
+}

@@ -1,0 +1,296 @@
+//! Where the job lives: its cgroups, the machine, and every limit held against the thing it limits.
+//!
+//! A cgroup's limit counts its whole charge, strangers included; the machine's counts what is available to anybody;
+//! `RLIMIT_AS` counts one process's address space. Comparing the job's RSS with any of them would be wrong.
+
+use crate::crew::Crew;
+use crate::oom::{Counter, Place as OomPlace};
+use crate::rows::Thin;
+use lowtide_model::{Bytes, CgroupRow, HostRow, LimitHeld, LimitKind, Reading, Span, Tick};
+use lowtide_probe::Root;
+use lowtide_probe::cgroup::{CgroupReading, Cgroups};
+use lowtide_probe::host::{Host, HostReading};
+use lowtide_store::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Who else lives in a cgroup is looked up this often: it takes a walk over its folders.
+const STRANGERS_EVERY: Duration = Duration::from_secs(30);
+/// Limits go into the recording this often, and whenever one changes.
+const LIMITS_EVERY: Duration = Duration::from_secs(30);
+/// /dev/shm is a limit only for those who use it.
+const SHM_IN_USE: Bytes = Bytes::from_mib(1);
+
+struct Place {
+    cgroups: Cgroups,
+    thin: Thin<CgroupRow>,
+    last: CgroupReading,
+    strangers: Option<u32>,
+    strangers_at: Option<Tick>,
+}
+
+/// The job's surroundings.
+pub(crate) struct Places {
+    root: Root,
+    own_pids: BTreeSet<u32>,
+    cgroups: BTreeMap<String, Place>,
+    host: Host,
+    host_last: HostReading,
+    host_thin: Thin<HostRow>,
+    slurm: Option<Bytes>,
+    limits: Vec<LimitHeld>,
+    written: Option<(Tick, Vec<Bytes>)>,
+}
+
+impl Places {
+    /// `own_pids` are lowtide's own processes, which are no strangers.
+    pub(crate) fn new(root: Root, own_pids: BTreeSet<u32>, slurm: Option<Bytes>) -> Self {
+        let mut host = Host::open(&root);
+        let host_last = host.read();
+        Self {
+            root,
+            own_pids,
+            cgroups: BTreeMap::new(),
+            host,
+            host_last,
+            host_thin: Thin::default(),
+            slurm,
+            limits: Vec::new(),
+            written: None,
+        }
+    }
+
+    /// Follows the processes into their cgroups.
+    pub(crate) fn settle(&mut self, crew: &Crew) {
+        let mut lived_in = BTreeSet::new();
+        for member in crew.members() {
+            let Some(path) = &member.facts.cgroup else {
+                continue;
+            };
+            lived_in.insert(path.as_str());
+            if !self.cgroups.contains_key(path)
+                && let Reading::Known(mut cgroups) = Cgroups::open(&self.root, member.facts.key.pid)
+            {
+                let last = cgroups.read();
+                let place = Place {
+                    cgroups,
+                    thin: Thin::default(),
+                    last,
+                    strangers: None,
+                    strangers_at: None,
+                };
+                self.cgroups.insert(path.clone(), place);
+            }
+        }
+        self.cgroups.retain(|path, _| lived_in.contains(path.as_str()));
+    }
+
+    /// Reads the machine and every cgroup once.
+    pub(crate) fn read(&mut self, now: Tick, crew: &Crew, out: &mut Vec<Entry>) {
+        self.host_last = self.host.read();
+        out.extend(
+            host_row(now, &self.host_last)
+                .and_then(|row| self.host_thin.push(row))
+                .map(Entry::Host),
+        );
+        for place in self.cgroups.values_mut() {
+            place.read(now, crew, &self.own_pids);
+            out.extend(
+                place
+                    .row(now)
+                    .and_then(|row| place.thin.push(row))
+                    .map(Entry::Cgroup),
+            );
+        }
+        self.hold_limits(crew);
+        self.write_limits(now, out);
+    }
+
+    fn write_limits(&mut self, now: Tick, out: &mut Vec<Entry>) {
+        let sizes = || self.limits.iter().map(|held| held.limit);
+        let fresh = |(at, before): &(Tick, Vec<Bytes>)| {
+            now.since(*at) < LIMITS_EVERY && before.iter().copied().eq(sizes())
+        };
+        if !self.written.as_ref().is_some_and(fresh) {
+            self.written = Some((now, sizes().collect()));
+            out.push(Entry::Limits(self.limits.clone()));
+        }
+    }
+
+    /// What was gathered and not yet written.
+    pub(crate) fn rest(&mut self, out: &mut Vec<Entry>) {
+        out.extend(self.host_thin.rest().map(Entry::Host));
+        out.extend(
+            self.cgroups
+                .values_mut()
+                .filter_map(|place| place.thin.rest())
+                .map(Entry::Cgroup),
+        );
+        out.push(Entry::Limits(self.limits.clone()));
+    }
+
+    /// The job's memory as its own cgroup counts it: exact, but only where nobody else lives there.
+    pub(crate) fn own_charge(&self) -> Option<Bytes> {
+        let mut all = self.cgroups.values();
+        let (only, None) = (all.next()?, all.next()) else {
+            return None;
+        };
+        if only.strangers != Some(0) {
+            return None;
+        }
+        Some(only.last.anon?.saturating_add(only.last.shmem?))
+    }
+
+    /// The counters of OOM kills, read now.
+    pub(crate) fn counters(&mut self) -> Vec<Counter> {
+        let mut counters = Vec::new();
+        for (path, place) in &mut self.cgroups {
+            let reading = place.cgroups.read();
+            if let Some(kills) = reading.oom_kills.known() {
+                let limit = place
+                    .cgroups
+                    .tight_limit()
+                    .known()
+                    .flatten()
+                    .map(|tight| tight.limit);
+                let strangers = place.strangers;
+                counters.push(Counter {
+                    place: OomPlace::Cgroup(path.clone()),
+                    kills,
+                    strangers,
+                    limit,
+                });
+            }
+        }
+        if let Some(kills) = self.host.oom_kills().known() {
+            counters.push(Counter {
+                place: OomPlace::Machine,
+                kills,
+                strangers: None,
+                limit: None,
+            });
+        }
+        counters
+    }
+
+    /// Limits, the smallest headroom first.
+    pub(crate) fn limits(&self) -> &[LimitHeld] {
+        &self.limits
+    }
+
+    fn hold_limits(&mut self, crew: &Crew) {
+        self.limits.clear();
+        if let Some(memory) = self.host_last.memory.known() {
+            let used = memory.total.saturating_sub(memory.available);
+            self.limits.push(LimitHeld {
+                kind: LimitKind::Host,
+                limit: memory.total,
+                used,
+            });
+        }
+        if let Some(shm) = self
+            .host_last
+            .dev_shm
+            .known()
+            .filter(|shm| shm.used >= SHM_IN_USE)
+        {
+            self.limits.push(LimitHeld {
+                kind: LimitKind::DevShm,
+                limit: shm.total,
+                used: shm.used,
+            });
+        }
+        for place in self.cgroups.values_mut() {
+            if let Reading::Known(Some(tight)) = place.cgroups.tight_limit() {
+                let used = tight
+                    .used
+                    .or_else(|| place.last.working_set())
+                    .unwrap_or_default();
+                self.limits.push(LimitHeld {
+                    kind: LimitKind::Cgroup { path: tight.path },
+                    limit: tight.limit,
+                    used,
+                });
+            }
+        }
+        for member in crew.members() {
+            if let (Some(limit), Some(row)) = (member.address_space, member.newest()) {
+                let kind = LimitKind::AddressSpace {
+                    process: member.facts.key,
+                };
+                self.limits.push(LimitHeld {
+                    kind,
+                    limit,
+                    used: row.size,
+                });
+            }
+        }
+        if let Some(limit) = self.slurm {
+            let used = crew.total().now().bytes;
+            self.limits.push(LimitHeld {
+                kind: LimitKind::Slurm,
+                limit,
+                used,
+            });
+        }
+        self.limits.sort_by_key(LimitHeld::headroom);
+        self.limits.dedup();
+    }
+}
+
+impl Place {
+    fn read(&mut self, now: Tick, crew: &Crew, own_pids: &BTreeSet<u32>) {
+        self.last = self.cgroups.read();
+        if self
+            .strangers_at
+            .is_none_or(|at| now.since(at) >= STRANGERS_EVERY)
+        {
+            self.strangers_at = Some(now);
+            let ours: BTreeSet<u32> = crew.members().map(|member| member.facts.key.pid).collect();
+            let strange = |pid: &&u32| !ours.contains(pid) && !own_pids.contains(pid);
+            self.strangers = self
+                .cgroups
+                .members()
+                .known()
+                .map(|pids| pids.iter().filter(strange).count() as u32);
+        }
+    }
+
+    fn row(&self, now: Tick) -> Option<CgroupRow> {
+        Some(CgroupRow {
+            path: self.cgroups.path().to_owned(),
+            version: self.cgroups.version(),
+            tick: now,
+            ticks: 1,
+            usage: Span::one(self.last.usage.known()?),
+            limit: self.last.limit.known(),
+            anon: self.last.anon,
+            file: self.last.file,
+            shmem: self.last.shmem,
+            inactive_file: self.last.inactive_file,
+            kernel: self.last.kernel,
+            swap: self.last.swap.known(),
+            oom_kills: self.last.oom_kills.known(),
+            limit_hits: self.last.limit_hits.known(),
+            pressure: self.last.pressure.known(),
+            strangers: self.strangers,
+        })
+    }
+}
+
+fn host_row(now: Tick, reading: &HostReading) -> Option<HostRow> {
+    let memory = reading.memory.known()?;
+    let shm = reading.dev_shm.known();
+    Some(HostRow {
+        tick: now,
+        ticks: 1,
+        total: memory.total,
+        available: Span::one(memory.available),
+        swap_total: memory.swap_total,
+        swap_free: memory.swap_free,
+        oom_kills: reading.oom_kills.known(),
+        pressure: reading.pressure.known(),
+        dev_shm_used: shm.map(|shm| shm.used),
+        dev_shm_total: shm.map(|shm| shm.total),
+    })
+}

@@ -1,0 +1,231 @@
+//! Thinning: which ticks become rows.
+//!
+//! A row is written when a value left its deadband or a heartbeat is due, and holds min, max and last of every tick
+//! since the row before. So a flat process costs two rows a minute, and no peak or floor is ever lost.
+
+use lowtide_model::{Bytes, CgroupRow, HostRow, SampleRow, Span, Tick};
+use std::time::Duration;
+
+/// A row at least this often, so that a reader can tell "flat" from "not looked at".
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(30);
+/// Below this a move is page-allocator noise (the kernel batches RSS updates per CPU: 128 KiB on a small machine).
+const DEADBAND_LEAST: u64 = 256 * 1024;
+/// And below this part of the value it changes no judgement; min and max still hold it.
+const DEADBAND_PART: u64 = 500;
+
+fn left_deadband(now: Bytes, before: Bytes) -> bool {
+    now.distance(before).0 > DEADBAND_LEAST.max(before.0 / DEADBAND_PART)
+}
+
+/// One tick of one process, before thinning.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measured {
+    /// The row this tick alone would be: spans of one value.
+    pub(crate) row: SampleRow,
+}
+
+/// Gathers the ticks of one process into rows.
+#[derive(Debug, Default)]
+pub(crate) struct Gather {
+    open: Option<SampleRow>,
+    written: Option<SampleRow>,
+}
+
+impl Gather {
+    /// Takes in a tick; gives the row that is now due, if one is.
+    pub(crate) fn push(&mut self, measured: Measured) -> Option<SampleRow> {
+        let row = merge(self.open.take(), measured.row);
+        let due = match &self.written {
+            None => true,
+            Some(written) => {
+                moved(&row, written) || row.tick.since(written.tick) >= HEARTBEAT || row.pss.is_some()
+            }
+        };
+        if due {
+            self.written = Some(row);
+            return Some(row);
+        }
+        self.open = Some(row);
+        None
+    }
+
+    /// What was gathered and not written: to be written when the process dies or the recording ends.
+    pub(crate) fn rest(&mut self) -> Option<SampleRow> {
+        let row = self.open.take()?;
+        self.written = Some(row);
+        Some(row)
+    }
+
+    /// The newest tick, written or not.
+    pub(crate) fn newest(&self) -> Option<&SampleRow> {
+        self.open.as_ref().or(self.written.as_ref())
+    }
+}
+
+fn merge(open: Option<SampleRow>, tick: SampleRow) -> SampleRow {
+    let Some(mut row) = open else { return tick };
+    row.tick = tick.tick;
+    row.ticks = row.ticks.saturating_add(1);
+    row.rss.push(tick.rss.last);
+    row.anon = match (row.anon, tick.anon) {
+        (Some(mut span), Some(now)) => {
+            span.push(now.last);
+            Some(span)
+        }
+        (_, now) => now,
+    };
+    SampleRow {
+        rss: row.rss,
+        anon: row.anon,
+        ticks: row.ticks,
+        pss: tick.pss.or(row.pss),
+        ..tick
+    }
+}
+
+fn moved(row: &SampleRow, written: &SampleRow) -> bool {
+    let option = |now: Option<Bytes>, before: Option<Bytes>| match (now, before) {
+        (Some(now), Some(before)) => left_deadband(now, before),
+        (now, before) => now.is_some() != before.is_some(),
+    };
+    left_deadband(row.rss.last, written.rss.last)
+        || option(row.anon.map(|span| span.last), written.anon.map(|span| span.last))
+        || option(row.file, written.file)
+        || option(row.shmem, written.shmem)
+        || option(row.swap, written.swap)
+}
+
+/// A row of something that is not a process: it has a tick, a count of ticks and one value that decides.
+pub(crate) trait Thinned: Clone {
+    fn tick(&self) -> Tick;
+    fn value(&mut self) -> (&mut u32, &mut Span);
+    /// A change that must be seen at once, however small the value's move (an OOM kill, a new limit).
+    fn notable(&self, written: &Self) -> bool;
+}
+
+impl Thinned for CgroupRow {
+    fn tick(&self) -> Tick {
+        self.tick
+    }
+    fn value(&mut self) -> (&mut u32, &mut Span) {
+        (&mut self.ticks, &mut self.usage)
+    }
+    fn notable(&self, written: &Self) -> bool {
+        self.oom_kills != written.oom_kills || self.limit != written.limit
+    }
+}
+
+impl Thinned for HostRow {
+    fn tick(&self) -> Tick {
+        self.tick
+    }
+    fn value(&mut self) -> (&mut u32, &mut Span) {
+        (&mut self.ticks, &mut self.available)
+    }
+    fn notable(&self, written: &Self) -> bool {
+        self.oom_kills != written.oom_kills
+    }
+}
+
+/// Gathers ticks of a cgroup or the host into rows.
+#[derive(Debug)]
+pub(crate) struct Thin<R> {
+    open: Option<R>,
+    written: Option<R>,
+}
+
+impl<R> Default for Thin<R> {
+    fn default() -> Self {
+        Self {
+            open: None,
+            written: None,
+        }
+    }
+}
+
+impl<R: Thinned> Thin<R> {
+    /// Takes in a tick; gives the row that is now due, if one is.
+    pub(crate) fn push(&mut self, mut row: R) -> Option<R> {
+        if let Some(mut open) = self.open.take() {
+            let (ticks, span) = open.value();
+            let (mine, value) = row.value();
+            span.push(value.last);
+            *value = *span;
+            *mine = ticks.saturating_add(1);
+        }
+        let due = match &mut self.written {
+            None => true,
+            Some(written) => {
+                row.notable(written)
+                    || row.tick().since(written.tick()) >= HEARTBEAT
+                    || left_deadband(row.value().1.last, written.value().1.last)
+            }
+        };
+        if due {
+            self.written = Some(row.clone());
+            return Some(row);
+        }
+        self.open = Some(row);
+        None
+    }
+
+    /// What was gathered and not written.
+    pub(crate) fn rest(&mut self) -> Option<R> {
+        self.open.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tick(second: u64, mib: u64) -> Measured {
+        let rss = Span::one(Bytes::from_mib(mib));
+        Measured {
+            row: SampleRow {
+                tick: Tick(second * 1_000_000_000),
+                ticks: 1,
+                rss,
+                ..SampleRow::default()
+            },
+        }
+    }
+
+    #[test]
+    fn a_flat_process_writes_two_rows_a_minute() {
+        let mut gather = Gather::default();
+        let rows = (0..=600)
+            .filter_map(|second| gather.push(tick(second, 100)))
+            .count();
+        assert_eq!(rows, 21);
+    }
+
+    #[test]
+    fn a_peak_between_two_rows_is_in_the_next_one() {
+        let mut gather = Gather::default();
+        gather.push(tick(0, 1000));
+        assert!(gather.push(tick(1, 1001)).is_none(), "inside the deadband");
+        let row = gather.push(tick(2, 2000)).unwrap();
+        assert_eq!(
+            (row.rss.min, row.rss.max, row.ticks),
+            (Bytes::from_mib(1001), Bytes::from_mib(2000), 2)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn thinning_never_hides_a_peak_or_a_floor_or_a_tick(levels in prop::collection::vec(0u64..5000, 1..200)) {
+            let mut gather = Gather::default();
+            let mut rows: Vec<SampleRow> =
+                levels.iter().enumerate().filter_map(|(at, mib)| gather.push(tick(at as u64, *mib))).collect();
+            rows.extend(gather.rest());
+            let min = rows.iter().map(|row| row.rss.min).min().unwrap();
+            let max = rows.iter().map(|row| row.rss.max).max().unwrap();
+            prop_assert_eq!(min, Bytes::from_mib(*levels.iter().min().unwrap()));
+            prop_assert_eq!(max, Bytes::from_mib(*levels.iter().max().unwrap()));
+            prop_assert_eq!(rows.iter().map(|row| row.ticks as usize).sum::<usize>(), levels.len());
+            prop_assert_eq!(rows.last().unwrap().rss.last, Bytes::from_mib(*levels.last().unwrap()));
+        }
+    }
+}

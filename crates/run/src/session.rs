@@ -1,0 +1,635 @@
+//! One job's life under the recorder: the loop that waits, looks, and writes down.
+//!
+//! One thread does it all but writing to disk, which has a thread of its own in `store`: a hung disk never delays a
+//! sample or a signal. Waiting is one `epoll_wait`; a quiet machine wakes us once a tick.
+
+use crate::anchor::{Anchors, View, Why};
+use crate::crew::{Crew, Reaped};
+use crate::gpu::GpuHelper;
+use crate::history::History;
+use crate::hooks::{HookWhen, Hooks};
+use crate::oom::{OomCall, OomWatch};
+use crate::pace::{Gait, Pace};
+use crate::places::Places;
+use crate::signals::{Forwarder, Passed, Signals};
+use crate::snapshot;
+use crate::socket::ControlSocket;
+use crate::{Listener, Options, RunError};
+use lowtide_model::{Bytes, Event, EventKind, Exit, Meta, ProcKey, Tick};
+use lowtide_probe::clock::boot_ns;
+use lowtide_probe::events::Feed;
+use lowtide_probe::tree::{Change, Tree};
+use lowtide_store::{Entry, Writer};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// Task events are drained at most this often: a fork storm costs wake-ups, not a core.
+const DRAIN_EVERY_NS: u64 = 50_000_000;
+/// No tick for this much longer than planned is a gap: suspend, overload, or we were stopped.
+const GAP_NS: u64 = 2_000_000_000;
+/// The listener (terminal title) is told this often.
+const TELL_EVERY: Duration = Duration::from_secs(2);
+/// When the command has ended, its helpers get this long to go too before they are called survivors.
+const FAREWELL: Duration = Duration::from_millis(500);
+/// A warning when less than this part of a limit is left.
+const TIGHT_PART: f64 = 0.1;
+/// The newest warnings, for screens.
+const WARNINGS_KEPT: usize = 8;
+
+const FROM_SIGNALS: u64 = 0;
+const FROM_FEED: u64 = 1;
+const FROM_SOCKET: u64 = 2;
+const FROM_GPU: u64 = 3;
+
+/// What a session is about.
+pub(crate) enum Subject {
+    /// A command we started.
+    Job(Forwarder),
+    /// A process that already ran.
+    Stranger,
+}
+
+/// How it ended.
+pub(crate) struct Ended {
+    pub(crate) exit: Exit,
+    pub(crate) survivors: Vec<(ProcKey, String)>,
+    pub(crate) ooms: Vec<OomCall>,
+}
+
+/// Everything the loop holds.
+pub(crate) struct Session<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) listener: &'a mut dyn Listener,
+    pub(crate) subject: Subject,
+    pub(crate) signals: Signals,
+    pub(crate) tree: Tree,
+    pub(crate) feed: Feed,
+    pub(crate) crew: Crew,
+    pub(crate) places: Places,
+    pub(crate) writer: Writer,
+    pub(crate) meta: Meta,
+    pub(crate) socket: Option<ControlSocket>,
+    pub(crate) gpu: Option<GpuHelper>,
+    pub(crate) hooks: Hooks,
+    pub(crate) pace: Pace,
+    pub(crate) live: Live,
+}
+
+/// What changes from tick to tick.
+pub(crate) struct Live {
+    pub(crate) root: ProcKey,
+    pub(crate) exit: Option<Exit>,
+    pub(crate) stop: bool,
+    pub(crate) now: Tick,
+    pub(crate) tick_number: u64,
+    pub(crate) interval: Duration,
+    pub(crate) history: History,
+    pub(crate) warnings: VecDeque<String>,
+    anchors: Anchors,
+    reaped: Reaped,
+    oom: OomWatch,
+    ooms: Vec<OomCall>,
+    gait: Option<Gait>,
+    next_tick_ns: u64,
+    next_drain_ns: u64,
+    feed_armed: bool,
+    told: Option<Tick>,
+    warned_tight: bool,
+    warned_store: bool,
+    noted_refusal: bool,
+    entries: Vec<Entry>,
+}
+
+impl Live {
+    pub(crate) fn new(root: ProcKey, interval: Duration) -> Self {
+        Self {
+            root,
+            exit: None,
+            stop: false,
+            now: Tick::START,
+            tick_number: 0,
+            interval,
+            history: History::default(),
+            warnings: VecDeque::new(),
+            anchors: Anchors::new(),
+            reaped: Reaped::default(),
+            oom: OomWatch::default(),
+            ooms: Vec::new(),
+            gait: None,
+            next_tick_ns: 0,
+            next_drain_ns: 0,
+            feed_armed: false,
+            told: None,
+            warned_tight: false,
+            warned_store: false,
+            noted_refusal: false,
+            entries: Vec::new(),
+        }
+    }
+
+    pub(crate) fn stall(&self) -> Duration {
+        self.anchors.total()
+    }
+}
+
+impl Session<'_> {
+    /// Runs until the command ends, the watched process ends, or we are asked to leave.
+    pub(crate) fn live(mut self) -> Result<Ended, RunError> {
+        let waiting = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(RunError::Wait)?;
+        self.register(&waiting).map_err(RunError::Wait)?;
+        while self.live.exit.is_none() && !self.live.stop {
+            let now = boot_ns();
+            if now >= self.live.next_tick_ns {
+                self.tick(now);
+                continue;
+            }
+            self.arm_feed(&waiting, now);
+            self.wait(&waiting, now).map_err(RunError::Wait)?;
+        }
+        self.end()
+    }
+
+    fn register(&self, waiting: &Epoll) -> nix::Result<()> {
+        let readable = |token| EpollEvent::new(EpollFlags::EPOLLIN, token);
+        waiting.add(&self.signals, readable(FROM_SIGNALS))?;
+        if let Some(feed) = self.feed.fd() {
+            waiting.add(feed, EpollEvent::new(EpollFlags::empty(), FROM_FEED))?;
+        }
+        if let Some(socket) = &self.socket {
+            waiting.add(socket, readable(FROM_SOCKET))?;
+        }
+        if let Some(gpu) = &self.gpu {
+            waiting.add(gpu, readable(FROM_GPU))?;
+        }
+        Ok(())
+    }
+
+    /// The feed wakes us once; then it is left alone until the next drain is due.
+    fn arm_feed(&mut self, waiting: &Epoll, now: u64) {
+        if self.live.feed_armed || now < self.live.next_drain_ns {
+            return;
+        }
+        if let Some(feed) = self.feed.fd() {
+            let mut once = EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLONESHOT, FROM_FEED);
+            self.live.feed_armed = waiting.modify(feed, &mut once).is_ok();
+        } else {
+            self.drain(now);
+        }
+    }
+
+    fn wait(&mut self, waiting: &Epoll, now: u64) -> nix::Result<()> {
+        let mut until = self.live.next_tick_ns;
+        if !self.live.feed_armed && self.live.next_drain_ns > now && self.feed.fd().is_some() {
+            until = until.min(self.live.next_drain_ns);
+        }
+        let milliseconds = until.saturating_sub(now).div_ceil(1_000_000).min(60_000);
+        let mut events = [EpollEvent::empty(); 4];
+        let timeout = EpollTimeout::try_from(milliseconds as i32).unwrap_or(EpollTimeout::ZERO);
+        let ready = match waiting.wait(&mut events, timeout) {
+            Ok(ready) => ready,
+            Err(nix::errno::Errno::EINTR) => 0,
+            Err(error) => return Err(error),
+        };
+        for event in &events[..ready] {
+            match event.data() {
+                FROM_SIGNALS => self.take_signals(),
+                FROM_FEED => {
+                    self.live.feed_armed = false;
+                    self.drain(boot_ns());
+                }
+                FROM_SOCKET => self.answer(),
+                _ => self.hear_gpu(waiting),
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self) {
+        let Some(mut socket) = self.socket.take() else {
+            return;
+        };
+        let snapshot = self.snapshot();
+        socket.serve(&self.live.history, || snapshot.clone());
+        self.socket = Some(socket);
+    }
+
+    fn hear_gpu(&mut self, waiting: &Epoll) {
+        let Some(gpu) = &mut self.gpu else { return };
+        let crew = &self.crew;
+        let rows = gpu.hear(self.live.now, |pid| {
+            crew.by_pid(pid).map(|member| member.facts.key)
+        });
+        if gpu.silent() {
+            let _ = waiting.delete(gpu.as_fd());
+            self.gpu = None;
+        }
+        rows.into_iter().for_each(|row| self.writer.push(Entry::Gpu(row)));
+    }
+
+    fn take_signals(&mut self) {
+        while let Some(signal) = self.signals.next() {
+            match (signal, &mut self.subject) {
+                (Signal::SIGCHLD, _) => self.reap(),
+                (signal, Subject::Job(forwarder)) => {
+                    let passed = forwarder.pass_on(signal);
+                    self.passed_on(signal, passed);
+                }
+                (
+                    Signal::SIGCONT | Signal::SIGUSR1 | Signal::SIGUSR2 | Signal::SIGTSTP,
+                    Subject::Stranger,
+                ) => {}
+                (_, Subject::Stranger) => self.live.stop = true,
+            }
+        }
+    }
+
+    fn passed_on(&mut self, signal: Signal, passed: Passed) {
+        let how = match passed {
+            Passed::ByUs => "passed on to the job",
+            Passed::BySender => "sent to the job as well, so not passed on",
+            Passed::Nobody => "not passed on: the job is gone",
+        };
+        self.event(EventKind::Signal, None, format!("{signal} came and was {how}"));
+        let asks_to_stop = matches!(
+            signal,
+            Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT
+        );
+        if asks_to_stop {
+            let facts = serde_json::json!({"event": "stop", "signal": signal.as_str(), "run_id": self.meta.run_id,
+                "name": self.meta.name, "recording": self.writer.path()});
+            let troubles = self.hooks.fire(HookWhen::Stop, &facts);
+            troubles.into_iter().for_each(|trouble| self.warn(trouble));
+            self.hooks.pids().for_each(|pid| self.tree.ignore(pid));
+        }
+        self.writer.flush_soon();
+        if signal == Signal::SIGTSTP {
+            // The job is stopped or will be; our caller expects us to stop with it, and wakes us with SIGCONT.
+            let _ = nix::sys::signal::raise(Signal::SIGSTOP);
+        }
+    }
+
+    /// Collects every child that ended: the job, orphans that came to us, helpers of our own.
+    fn reap(&mut self) {
+        loop {
+            let (pid, exit) = match waitpid(Pid::from_raw(-1), Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(pid, code)) => (pid, Exit::Code(code)),
+                Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, Exit::Signal(signal as i32)),
+                Ok(WaitStatus::StillAlive) | Err(_) => break,
+                Ok(_) => continue,
+            };
+            let pid = pid.as_raw() as u32;
+            self.live.reaped.put(pid, exit);
+            if pid == self.live.root.pid && matches!(self.subject, Subject::Job(_)) {
+                self.live.exit = Some(exit);
+            }
+        }
+        self.hooks.reap();
+    }
+
+    /// Learns who came and went.
+    fn drain(&mut self, now: u64) {
+        self.live.next_drain_ns = now + DRAIN_EVERY_NS;
+        let changes = self.tree.update(&mut self.feed, now);
+        self.take_changes(changes);
+    }
+
+    fn take_changes(&mut self, changes: Vec<Change>) {
+        if changes.is_empty() {
+            return;
+        }
+        let mut entries = std::mem::take(&mut self.live.entries);
+        for change in changes {
+            let death = match change {
+                Change::Died { key, .. } => Some(key),
+                Change::Born { .. } | Change::Execed { .. } => None,
+            };
+            self.crew.apply(change, &mut self.live.reaped, &mut entries);
+            if let (Some(key), Some(Entry::Process(process))) = (death, entries.last()) {
+                let exit = process.exit.unwrap_or(Exit::Unknown);
+                self.look_for_oom(key, exit);
+                if key == self.live.root && matches!(self.subject, Subject::Stranger) {
+                    self.live.exit = Some(exit);
+                }
+            }
+        }
+        self.write(entries);
+        self.places.settle(&self.crew);
+    }
+
+    fn look_for_oom(&mut self, key: ProcKey, exit: Exit) {
+        if !matches!(exit, Exit::Signal(9) | Exit::Unknown) {
+            return;
+        }
+        self.live.oom.look(self.live.now, self.places.counters());
+        if let Some(call) = self.live.oom.call(key, exit) {
+            let data = serde_json::to_string(&call).ok();
+            self.push_event(Event {
+                data,
+                ..self.make_event(EventKind::Oom, Some(key), call.text.clone())
+            });
+            self.warn(call.text.clone());
+            self.live.ooms.push(call);
+        }
+    }
+
+    fn write(&mut self, mut entries: Vec<Entry>) {
+        let notable = entries
+            .iter()
+            .any(|entry| matches!(entry, Entry::Process(_) | Entry::Event(_)));
+        for entry in entries.drain(..) {
+            self.writer.push(entry);
+        }
+        if notable {
+            self.writer.flush_soon();
+        }
+        self.live.entries = entries;
+    }
+
+    /// Looks at everything once.
+    fn tick(&mut self, now_ns: u64) {
+        let before = self.live.now;
+        self.live.now = self.crew.tick_of(now_ns);
+        self.note_gap(before);
+        self.drain(now_ns);
+        let mut entries = std::mem::take(&mut self.live.entries);
+        self.crew.sample(self.live.now, &mut entries);
+        self.read_sharing(&mut entries);
+        self.places.read(self.live.now, &self.crew, &mut entries);
+        self.write(entries);
+        self.live.oom.look(self.live.now, self.places.counters());
+        self.writer.announce(self.live.now);
+        self.live.tick_number += 1;
+        let total = self.total();
+        self.live.history.push(self.live.now, total);
+        self.warn_when_tight();
+        self.warn_of_the_store();
+        self.tell();
+        self.set_pace(now_ns, total);
+        self.live.stop |= self
+            .options
+            .length
+            .is_some_and(|length| self.live.now.since(Tick::START) >= length);
+    }
+
+    fn note_gap(&mut self, before: Tick) {
+        let planned = self.live.interval.as_nanos() as u64;
+        let passed = self.live.now.0.saturating_sub(before.0);
+        if self.live.tick_number > 0 && passed > planned + GAP_NS {
+            let seconds = passed as f64 / 1e9;
+            let data = serde_json::json!({"from_ns": before.0, "to_ns": self.live.now.0}).to_string();
+            let text = format!("no samples for {seconds:.1} s: suspended, stopped or overloaded");
+            self.push_event(Event {
+                data: Some(data),
+                ..self.make_event(EventKind::Gap, None, text)
+            });
+        }
+    }
+
+    fn read_sharing(&mut self, entries: &mut Vec<Entry>) {
+        let view = View {
+            now: self.live.now,
+            rss_sum: self.crew.total().now().rss_sum,
+            members: self.crew.fingerprint(),
+            unsharing: self.crew.unsharing(),
+        };
+        let Some(why) = self.live.anchors.due(view) else {
+            self.note_refusal();
+            return;
+        };
+        self.make_round(view, why, entries);
+    }
+
+    fn make_round(&mut self, view: View, why: Why, entries: &mut Vec<Entry>) {
+        let (took, unshared) = self.crew.read_sharing(self.live.now, entries);
+        self.live.anchors.made(view, took);
+        for one in unshared {
+            let text = format!(
+                "process {} copied {} of memory it shared with its parent",
+                one.process.pid, one.bytes
+            );
+            let data = serde_json::json!({"bytes": one.bytes, "seen": format!("{why:?}").to_lowercase()})
+                .to_string();
+            self.push_event(Event {
+                data: Some(data),
+                ..self.make_event(EventKind::Unsharing, Some(one.process), text)
+            });
+        }
+    }
+
+    fn note_refusal(&mut self) {
+        if self.live.anchors.refused() && !std::mem::replace(&mut self.live.noted_refusal, true) {
+            let text = "sharing is not read: it would hold the job's memory map for longer than 50 ms a minute, so the \
+                        tree's total has a wider band";
+            self.event(EventKind::Note, None, text.to_owned());
+        }
+    }
+
+    /// Memory of the tree, shared pages counted once.
+    pub(crate) fn total(&self) -> Bytes {
+        self.places
+            .own_charge()
+            .unwrap_or_else(|| self.crew.total().now().bytes)
+    }
+
+    fn warn_when_tight(&mut self) {
+        let Some(tight) = self.places.limits().first() else {
+            return;
+        };
+        if self.live.warned_tight || tight.headroom().as_f64() >= tight.limit.as_f64() * TIGHT_PART {
+            return;
+        }
+        self.live.warned_tight = true;
+        let text = format!("{} left of {}", tight.headroom(), snapshot::limit_words(tight));
+        self.warn(text);
+    }
+
+    fn warn_of_the_store(&mut self) {
+        if self.live.warned_store {
+            return;
+        }
+        if let Some(trouble) = self.writer.health().trouble {
+            self.live.warned_store = true;
+            self.warn(format!(
+                "{trouble}; the job runs on, and the newest samples are kept in memory"
+            ));
+        }
+    }
+
+    fn tell(&mut self) {
+        let followed = self.socket.as_ref().is_some_and(ControlSocket::followed);
+        let due = self
+            .live
+            .told
+            .is_none_or(|told| self.live.now.since(told) >= TELL_EVERY);
+        if !followed && !due {
+            return;
+        }
+        let snapshot = self.snapshot();
+        if due {
+            self.live.told = Some(self.live.now);
+            self.listener.tick(&snapshot);
+        }
+        if let Some(socket) = &mut self.socket {
+            socket.publish(&snapshot);
+        }
+    }
+
+    fn set_pace(&mut self, now_ns: u64, total: Bytes) {
+        let (interval, gait) = self.pace.next(self.live.now.since(Tick::START), total.as_f64());
+        if self.live.gait != Some(gait) {
+            self.live.gait = Some(gait);
+            let data = serde_json::json!({"interval_ns": interval.as_nanos() as u64, "why": gait.word()})
+                .to_string();
+            let text = format!("a tick is now {} ms: {}", interval.as_millis(), gait.word());
+            self.push_event(Event {
+                data: Some(data),
+                ..self.make_event(EventKind::Interval, None, text)
+            });
+        }
+        self.live.interval = interval;
+        // From the plan, not from now, so that ticks don't drift; but never a burst to catch up.
+        let planned = self.live.next_tick_ns + interval.as_nanos() as u64;
+        self.live.next_tick_ns = if planned > now_ns {
+            planned
+        } else {
+            now_ns + interval.as_nanos() as u64
+        };
+    }
+
+    fn make_event(&self, kind: EventKind, process: Option<ProcKey>, text: String) -> Event {
+        Event {
+            tick: self.live.now,
+            kind,
+            process,
+            text,
+            data: None,
+        }
+    }
+
+    fn push_event(&self, event: Event) {
+        self.writer.push(Entry::Event(event));
+    }
+
+    fn event(&self, kind: EventKind, process: Option<ProcKey>, text: String) {
+        self.push_event(self.make_event(kind, process, text));
+    }
+
+    fn warn(&mut self, text: String) {
+        self.event(EventKind::Warning, None, text.clone());
+        self.listener.warn(&text);
+        if self.live.warnings.len() >= WARNINGS_KEPT {
+            self.live.warnings.pop_front();
+        }
+        self.live.warnings.push_back(text);
+    }
+
+    /// Says good-bye: the last rows, survivors, the header, and the file closed.
+    fn end(mut self) -> Result<Ended, RunError> {
+        let until = boot_ns() + FAREWELL.as_nanos() as u64;
+        loop {
+            self.live.now = self.crew.tick_of(boot_ns());
+            self.reap();
+            self.drain(boot_ns());
+            let others = self
+                .crew
+                .members()
+                .any(|member| member.facts.key != self.live.root);
+            let waits = matches!(self.subject, Subject::Job(_)) && others;
+            if !waits || boot_ns() > until {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.bury_root();
+        let mut entries = Vec::new();
+        if matches!(self.subject, Subject::Stranger) {
+            self.read_sharing(&mut entries);
+        }
+        self.crew.rest(&mut entries);
+        self.places.rest(&mut entries);
+        self.write(entries);
+        let survivors = self.name_survivors();
+        let snapshot = snapshot::Ending {
+            exit: self.live.exit,
+            running: false,
+        }
+        .apply(self.snapshot());
+        if let Some(socket) = &mut self.socket {
+            socket.publish(&snapshot);
+        }
+        let exit = self.live.exit.unwrap_or(Exit::Unknown);
+        let ooms = std::mem::take(&mut self.live.ooms);
+        self.close()?;
+        Ok(Ended {
+            exit,
+            survivors,
+            ooms,
+        })
+    }
+
+    /// The command's own death, for a feed that could not tell it or has not yet.
+    fn bury_root(&mut self) {
+        let (Some(exit), root) = (self.live.exit, self.live.root) else {
+            return;
+        };
+        if self.crew.get(root).is_some() {
+            let at_boot_ns = boot_ns();
+            self.take_changes(vec![Change::Died {
+                key: root,
+                at_boot_ns,
+                exit: Some(exit),
+            }]);
+        }
+    }
+
+    fn name_survivors(&mut self) -> Vec<(ProcKey, String)> {
+        if !matches!(self.subject, Subject::Job(_)) {
+            return Vec::new();
+        }
+        let name = |argv: &[String], comm: &str| {
+            if argv.is_empty() {
+                comm.to_owned()
+            } else {
+                argv.join(" ")
+            }
+        };
+        let survivors: Vec<(ProcKey, String)> = self
+            .crew
+            .members()
+            .map(|member| (member.facts.key, name(&member.facts.argv, &member.facts.comm)))
+            .collect();
+        for (key, command) in &survivors {
+            self.event(
+                EventKind::Survivors,
+                Some(*key),
+                format!("process {} runs on: {command}", key.pid),
+            );
+        }
+        survivors
+    }
+
+    fn close(self) -> Result<(), RunError> {
+        if let Subject::Job(Forwarder {
+            witness: Some(witness),
+            ..
+        }) = self.subject
+        {
+            witness.dismiss();
+        }
+        let mut meta = self.meta;
+        meta.ended = Some(self.live.now);
+        meta.state = Some(lowtide_model::RunState::Finished);
+        meta.stall_ns = self.live.stall().as_nanos() as u64;
+        meta.own_cpu_ns = lowtide_probe::clock::own_cpu_ns();
+        meta.own_peak_bytes = snapshot::own_peak().0;
+        meta.dropped_rows = self.writer.health().dropped_rows;
+        self.hooks.wait();
+        self.writer.finish(meta).map_err(RunError::Store)?;
+        Ok(())
+    }
+}

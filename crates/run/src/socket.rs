@@ -1,0 +1,165 @@
+//! The control socket: how other lowtide processes look at a running recorder.
+//!
+//! It lives in a private folder (0700) and is itself 0600. Nothing here blocks: a slow or silent client is dropped, so
+//! that a stopped `lowtide watch` can never hold up the recording.
+
+use crate::history::History;
+use lowtide_wire::{Answer, Ask, LineReader, Snapshot, encode};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use std::fs::{DirBuilder, Permissions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// More than this many watchers at once is a mistake.
+const MOST_CLIENTS: usize = 32;
+/// A client that has not read this much is dropped.
+const MOST_PENDING: usize = 4 << 20;
+/// The socket's file name in the run's private folder.
+pub const SOCKET_NAME: &str = "control.sock";
+
+struct Client {
+    stream: UnixStream,
+    reader: LineReader,
+    outgoing: Vec<u8>,
+    follows: bool,
+    /// Close when everything is sent.
+    last: bool,
+}
+
+/// The listening end.
+pub(crate) struct ControlSocket {
+    listener: UnixListener,
+    path: PathBuf,
+    clients: Vec<Client>,
+    /// Readable when the listener or any client is.
+    any: Epoll,
+}
+
+impl ControlSocket {
+    /// Makes the private folder and listens in it.
+    pub(crate) fn listen(folder: &Path) -> std::io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let path = folder.join(SOCKET_NAME);
+        let listener = UnixListener::bind(&path)?;
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        let any = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        any.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        Ok(Self {
+            listener,
+            path,
+            clients: Vec::new(),
+            any,
+        })
+    }
+
+    /// Whether anybody wants a snapshot at every tick.
+    pub(crate) fn followed(&self) -> bool {
+        self.clients.iter().any(|client| client.follows)
+    }
+
+    /// Takes new clients and their questions; `snapshot` is asked for only when somebody wants one.
+    pub(crate) fn serve(&mut self, history: &History, snapshot: impl Fn() -> Snapshot) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            let heard = self
+                .any
+                .add(&stream, EpollEvent::new(EpollFlags::EPOLLIN, 0))
+                .is_ok();
+            if heard && self.clients.len() < MOST_CLIENTS && stream.set_nonblocking(true).is_ok() {
+                let reader = LineReader::default();
+                self.clients.push(Client {
+                    stream,
+                    reader,
+                    outgoing: Vec::new(),
+                    follows: false,
+                    last: false,
+                });
+            }
+        }
+        self.clients
+            .retain_mut(|client| client.hear(history, &snapshot) && client.send());
+    }
+
+    /// Gives every follower the job as it is now.
+    pub(crate) fn publish(&mut self, snapshot: &Snapshot) {
+        let line = encode(&Answer::Snapshot(Box::new(snapshot.clone())));
+        self.clients.retain_mut(|client| {
+            if client.follows {
+                client.outgoing.extend_from_slice(&line);
+            }
+            client.send()
+        });
+    }
+}
+
+impl Client {
+    /// Reads what arrived and answers it. False when the client is gone or speaks nonsense.
+    fn hear(&mut self, history: &History, snapshot: &impl Fn() -> Snapshot) -> bool {
+        let mut buffer = [0; 4096];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return false,
+                Ok(length) if self.reader.feed(&buffer[..length]).is_err() => return false,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        while let Some(message) = self.reader.next_message::<Ask>() {
+            match message {
+                Ok(Ask::Status) => self.last = true,
+                Ok(Ask::Follow) => {
+                    self.follows = true;
+                    self.outgoing.extend(encode(&Answer::History {
+                        points: history.points(),
+                    }));
+                }
+                Err(error) => {
+                    self.outgoing.extend(encode(&Answer::Error {
+                        text: error.to_string(),
+                    }));
+                    self.last = true;
+                    break;
+                }
+            }
+            self.outgoing
+                .extend(encode(&Answer::Snapshot(Box::new(snapshot()))));
+        }
+        true
+    }
+
+    /// Sends what the client will take. False when it is gone, full, or was served its last.
+    fn send(&mut self) -> bool {
+        while !self.outgoing.is_empty() {
+            match self.stream.write(&self.outgoing) {
+                Ok(0) => return false,
+                Ok(length) => drop(self.outgoing.drain(..length)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return self.outgoing.len() < MOST_PENDING;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        !self.last
+    }
+}
+
+impl AsFd for ControlSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.any.0.as_fd()
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+        if let Some(folder) = self.path.parent() {
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+}

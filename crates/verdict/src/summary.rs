@@ -1,0 +1,241 @@
+//! A recording in a few numbers, role by role: what it held at the start, at most, on average, and how its floor moved.
+//!
+//! Plain arithmetic over rows. Not here: what the numbers mean (see the verdict).
+
+use crate::roles::{Footprint, RoleFound, roles};
+use crate::total::{Estimate, tree_totals};
+use lowtide_model::{ByteDelta, Bytes, ProcKey, Recording, Role, SampleRow, Tick};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The floor at the start and at the end is the lowest level in this part of the time.
+const EDGE_PART: f64 = 0.1;
+
+/// Memory of some processes over the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Course {
+    /// The first level seen.
+    pub start_bytes: Bytes,
+    /// The highest level.
+    pub peak_bytes: Bytes,
+    /// The average over time.
+    pub average_bytes: Bytes,
+    /// The lowest level in the first tenth of the time.
+    pub floor_start_bytes: Bytes,
+    /// The lowest level in the last tenth.
+    pub floor_end_bytes: Bytes,
+    /// How far the floor moved.
+    pub growth_bytes: ByteDelta,
+    /// The same for each minute.
+    pub bytes_per_minute: f64,
+    /// How long it was looked at.
+    pub seconds: f64,
+}
+
+/// All processes of one role.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RoleSummary {
+    /// Which role.
+    pub role: Role,
+    /// How many processes had it.
+    pub processes: u64,
+    /// Their RSS together.
+    #[serde(flatten)]
+    pub course: Course,
+}
+
+/// A whole recording.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Length of the recording.
+    pub seconds: f64,
+    /// Processes seen, the short-lived ones too.
+    pub processes: u64,
+    /// The tree, shared pages counted once.
+    pub total: Course,
+    /// How far the total may be off at its peak: not below, not above.
+    pub peak_low_bytes: Bytes,
+    /// The upper end of that.
+    pub peak_high_bytes: Bytes,
+    /// The plain sum of RSS at its highest.
+    pub rss_sum_peak_bytes: Bytes,
+    /// By role, largest peak first.
+    pub roles: Vec<RoleSummary>,
+}
+
+/// The role of every process of a recording, with its reason.
+pub fn roles_of(recording: &Recording) -> Vec<RoleFound> {
+    let mut memory: BTreeMap<ProcKey, Footprint> = BTreeMap::new();
+    for row in &recording.samples {
+        let known = memory.entry(row.process).or_insert(Footprint { first: row.rss.last, ..Footprint::default() });
+        known.peak = known.peak.max(row.rss.max);
+    }
+    for row in &recording.gpus {
+        if let Some(known) = row.process.and_then(|process| memory.get_mut(&process)) {
+            known.gpu = known.gpu.max(row.used.max);
+        }
+    }
+    for process in recording.marks.iter().filter_map(|mark| mark.process) {
+        memory.entry(process).or_default().marks = true;
+    }
+    roles(&recording.processes, &memory)
+}
+
+/// Sums a recording up.
+pub fn summarize(recording: &Recording) -> Summary {
+    let totals = tree_totals(recording);
+    let peak = totals.iter().map(|(_, estimate)| *estimate).max_by_key(|estimate| estimate.bytes).unwrap_or_default();
+    let end = recording.meta.ended.or_else(|| recording.samples.last().map(|row| row.tick)).unwrap_or_default();
+    let level = |(tick, estimate): &(Tick, Estimate)| (*tick, estimate.bytes, estimate.bytes);
+    Summary {
+        seconds: end.seconds(),
+        processes: recording.processes.len() as u64,
+        total: course(&totals.iter().map(level).collect::<Vec<_>>()),
+        peak_low_bytes: peak.low,
+        peak_high_bytes: peak.high,
+        rss_sum_peak_bytes: totals.iter().map(|(_, estimate)| estimate.rss_sum).max().unwrap_or_default(),
+        roles: role_summaries(recording),
+    }
+}
+
+fn role_summaries(recording: &Recording) -> Vec<RoleSummary> {
+    let found = roles_of(recording);
+    let role_of: BTreeMap<ProcKey, Role> = found.iter().map(|found| (found.process, found.role)).collect();
+    let mut processes: BTreeMap<Role, u64> = BTreeMap::new();
+    for role in role_of.values() {
+        *processes.entry(*role).or_default() += 1;
+    }
+    let one = |(role, processes): (Role, u64)| {
+        let levels = levels(recording, |process| role_of.get(&process) == Some(&role));
+        RoleSummary { role, processes, course: course(&levels) }
+    };
+    let mut roles: Vec<RoleSummary> = processes.into_iter().map(one).collect();
+    roles.sort_by_key(|summary| std::cmp::Reverse(summary.course.peak_bytes));
+    roles
+}
+
+/// The summed RSS of some processes: at each row the lowest and the highest level since the row before.
+fn levels(recording: &Recording, wanted: impl Fn(ProcKey) -> bool) -> Vec<(Tick, Bytes, Bytes)> {
+    enum Step<'a> {
+        Row(&'a SampleRow),
+        Died(ProcKey),
+    }
+    let rows = recording.samples.iter().filter(|row| wanted(row.process)).map(|row| (row.tick, Step::Row(row)));
+    let deaths = recording.processes.iter().filter(|process| wanted(process.key));
+    let deaths = deaths.filter_map(|process| Some((process.died?, Step::Died(process.key))));
+    let mut steps: Vec<(Tick, Step<'_>)> = rows.chain(deaths).collect();
+    steps.sort_by_key(|(tick, step)| (*tick, matches!(step, Step::Died(_))));
+    let mut living: BTreeMap<ProcKey, Bytes> = BTreeMap::new();
+    let mut sum = Bytes::ZERO;
+    let mut levels = Vec::new();
+    for (tick, step) in steps {
+        match step {
+            Step::Row(row) => {
+                let before = living.insert(row.process, row.rss.last).unwrap_or_default();
+                let rest = sum.saturating_sub(before);
+                sum = rest.saturating_add(row.rss.last);
+                levels.push((tick, rest.saturating_add(row.rss.min), rest.saturating_add(row.rss.max)));
+            }
+            Step::Died(process) => sum = sum.saturating_sub(living.remove(&process).unwrap_or_default()),
+        }
+    }
+    levels
+}
+
+fn course(levels: &[(Tick, Bytes, Bytes)]) -> Course {
+    let (Some((begin, _, start)), Some((end, ..))) = (levels.first(), levels.last()) else { return Course::default() };
+    let seconds = end.since(*begin).as_secs_f64();
+    let edge = seconds * EDGE_PART;
+    let floor = |wanted: &dyn Fn(f64) -> bool| {
+        let inside = levels.iter().filter(|(tick, ..)| wanted(tick.since(*begin).as_secs_f64()));
+        inside.map(|(_, low, _)| *low).min().unwrap_or_default()
+    };
+    let floor_start_bytes = floor(&|at| at <= edge);
+    let floor_end_bytes = floor(&|at| at >= seconds - edge);
+    let growth_bytes = floor_end_bytes.since(floor_start_bytes);
+    let bytes_per_minute = if seconds > 1.0 { growth_bytes.0 as f64 / (seconds / 60.0) } else { 0.0 };
+    Course {
+        start_bytes: *start,
+        peak_bytes: levels.iter().map(|(_, _, high)| *high).max().unwrap_or_default(),
+        average_bytes: average(levels),
+        floor_start_bytes,
+        floor_end_bytes,
+        growth_bytes,
+        bytes_per_minute,
+        seconds,
+    }
+}
+
+/// Weighted by time: rows come when something moves, so a plain mean would favour the restless parts.
+fn average(levels: &[(Tick, Bytes, Bytes)]) -> Bytes {
+    let mut weighted = 0.0;
+    let mut time = 0.0;
+    for pair in levels.windows(2) {
+        let seconds = pair[1].0.since(pair[0].0).as_secs_f64();
+        let level = |(_, low, high): (Tick, Bytes, Bytes)| f64::midpoint(low.as_f64(), high.as_f64());
+        weighted += seconds * level(pair[0]);
+        time += seconds;
+    }
+    let only = levels.first().map_or(Bytes::ZERO, |(_, _, high)| *high);
+    if time > 0.0 { Bytes::from_f64(weighted / time) } else { only }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lowtide_model::{Process, Span};
+
+    fn key(pid: u32) -> ProcKey {
+        ProcKey { pid, start_ticks: 1 }
+    }
+
+    fn process(pid: u32) -> Process {
+        Process {
+            key: key(pid),
+            parent: None,
+            born: Tick(0),
+            died: None,
+            exit: None,
+            execed: true,
+            comm: String::new(),
+            argv: vec!["x".into()],
+            env: Vec::new(),
+            cgroup: None,
+            peak_rss: None,
+        }
+    }
+
+    fn row(pid: u32, second: u64, mib: u64) -> SampleRow {
+        let rss = Span::one(Bytes::from_mib(mib));
+        SampleRow { process: key(pid), tick: Tick(second * 1_000_000_000), ticks: 1, rss, ..SampleRow::default() }
+    }
+
+    #[test]
+    fn growth_is_taken_between_floors_not_between_ends() {
+        let spike = |second| if second % 10 == 9 { 500 } else { 0 };
+        let samples = (0..=100).map(|second| row(1, second, 1000 + second + spike(second))).collect();
+        let recording = Recording { processes: vec![process(1)], samples, ..Recording::default() };
+        let summary = summarize(&recording);
+        let course = summary.roles[0].course;
+        assert_eq!(course.floor_start_bytes, Bytes::from_mib(1000));
+        assert_eq!(course.floor_end_bytes, Bytes::from_mib(1090));
+        assert_eq!(course.peak_bytes, Bytes::from_mib(1599));
+        assert!((course.bytes_per_minute / 1_048_576.0 - 54.0).abs() < 0.1, "{}", course.bytes_per_minute);
+    }
+
+    #[test]
+    fn an_average_is_weighted_by_time() {
+        let recording = Recording {
+            processes: vec![process(1)],
+            samples: vec![row(1, 0, 100), row(1, 1, 100), row(1, 2, 200), row(1, 102, 200)],
+            ..Recording::default()
+        };
+        let average = summarize(&recording).roles[0].course.average_bytes;
+        assert!(average > Bytes::from_mib(197), "{average}");
+    }
+
+    #[test]
+    fn an_empty_recording_has_an_empty_summary() {
+        assert_eq!(summarize(&Recording::default()).total, Course::default());
+    }
+}
