@@ -4,12 +4,19 @@
 //! reading of live systems, any judgement. docs/FORMAT.md tells the tables.
 
 mod error;
+pub mod export;
 mod files;
+mod list;
+mod mask;
+mod paths;
 mod reader;
 mod schema;
 mod words;
 mod writer;
 
 pub use error::StoreError;
+pub use list::{Listed, Summary, list, tree_peak};
+pub use mask::mask_argv;
+pub use paths::{run_path, runs_dir};
 pub use reader::{Cursor, Reader, open, own_key};
 pub use writer::{Entry, Health, Kind, Options, Writer};

@@ -3,6 +3,13 @@
 //!
 //! Actors are this test program, started again with a task in its environment; `unshare` gives them mounts of their own.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::expect_used,
+    reason = "actors and their stages stop where they cannot go on"
+)]
+
 mod made;
 
 use lowtide_model::{Recording, RunState, Tick};
@@ -167,7 +174,7 @@ fn sigkill_at_fifty_random_moments_loses_nothing_that_was_announced() {
 #[test]
 fn sigkill_of_a_copied_recording_keeps_the_copy_and_finds_the_scratch_file() {
     let folder = tempfile::tempdir().unwrap();
-    let durable = kill_after("copy for ever", folder.path(), Duration::from_millis(2000));
+    let durable = kill_after("copy for ever", folder.path(), Duration::from_secs(2));
     let path = folder.path().join("run.tide");
     let all = open(&path).unwrap().recording().unwrap();
     assert_holds_all_until(&all, durable);

@@ -167,13 +167,13 @@ impl Disk {
     }
 
     /// Writes a batch: all of it or nothing.
-    pub(crate) fn commit(&mut self, batch: &Batch) -> Result<Standing, StoreError> {
+    pub(crate) fn commit(&mut self, batch: &Batch, now: Instant) -> Result<Standing, StoreError> {
         self.follow_the_file()?;
-        if !batch.is_empty() || self.signed.elapsed() >= SIGN_OF_LIFE {
+        if !batch.is_empty() || now.saturating_duration_since(self.signed) >= SIGN_OF_LIFE {
             self.write(batch)
                 .map_err(StoreError::sqlite("write to", &self.file))?;
         }
-        self.fold_if_due();
+        self.fold_if_due(now);
         self.copy_if_due(batch.announced);
         let durable = match &self.place {
             Place::Direct { .. } => batch.announced,
@@ -186,11 +186,11 @@ impl Disk {
         })
     }
 
-    fn write(&mut self, batch: &Batch) -> rusqlite::Result<()> {
+    fn write(&mut self, batch: &Batch, now: Instant) -> rusqlite::Result<()> {
         let result = self.transaction(batch);
         match &result {
             Ok(()) => {
-                self.signed = Instant::now();
+                self.signed = now;
                 self.unfolded = true;
                 self.dropped_told = batch.dropped;
                 if let Some(meta) = &batch.meta {
@@ -225,9 +225,12 @@ impl Disk {
     }
 
     /// A fold that fails (a full disk) loses nothing: the log still holds all, and the next one tries again.
-    fn fold_if_due(&mut self) {
-        if self.unfolded && self.folded.elapsed() >= FOLD_EVERY && fold(&self.conn, "PASSIVE").is_ok() {
-            self.folded = Instant::now();
+    fn fold_if_due(&mut self, now: Instant) {
+        if self.unfolded
+            && now.saturating_duration_since(self.folded) >= FOLD_EVERY
+            && fold(&self.conn, "PASSIVE").is_ok()
+        {
+            self.folded = now;
             self.unfolded = false;
         }
     }
@@ -347,4 +350,174 @@ fn scratch_name(meta: &Meta) -> String {
         .take(32)
         .collect();
     format!("run-{id}-{}", std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::queue::Queue;
+    use super::*;
+    use crate::Entry;
+    use lowtide_model::{
+        Bytes, CgroupRow, CgroupVersion, HostRow, Limit, Mark, MarkKind, MarkPhase, Pressure, ProcKey,
+        Process, SampleRow, Span,
+    };
+
+    const MIB: u64 = 1 << 20;
+
+    fn key(pid: u32) -> ProcKey {
+        ProcKey {
+            pid: 40_000 + pid,
+            start_ticks: 123_456_789 + u64::from(pid),
+        }
+    }
+
+    fn process(pid: u32) -> Entry {
+        let argv = [
+            "/usr/bin/python3",
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node=8",
+            "train.py",
+            "--config",
+        ];
+        Entry::Process(Process {
+            key: key(pid),
+            parent: Some(key(0)),
+            born: Tick(0),
+            died: None,
+            exit: None,
+            execed: true,
+            comm: "python3".into(),
+            argv: argv.map(str::to_owned).to_vec(),
+            env: vec![
+                ("OMP_NUM_THREADS".into(), "8".into()),
+                ("RANK".into(), pid.to_string()),
+            ],
+            cgroup: Some("/system.slice/slurmstepd.scope/job_1234/step_0".into()),
+            peak_rss: None,
+        })
+    }
+
+    /// Numbers of the size a real trainer has; `ticks` above 1 makes min and max differ from last.
+    fn sample(pid: u32, second: u64, ticks: u32) -> Entry {
+        let rss = 5_000_000_000 + second * 1_234_567 % 300_000_000;
+        let wide = |value: u64| {
+            let spread = u64::from(ticks - 1) * 4096;
+            Span {
+                min: Bytes(value - spread),
+                max: Bytes(value + spread),
+                last: Bytes(value),
+            }
+        };
+        Entry::Sample(SampleRow {
+            process: key(pid),
+            tick: Tick(second * 1_000_000_000 + 123_456),
+            ticks,
+            rss: wide(rss),
+            anon: Some(wide(rss - 300_000_000)),
+            file: Some(Bytes(290_000_000)),
+            shmem: Some(Bytes(10_000_000)),
+            swap: Some(Bytes(0)),
+            locked: Some(Bytes(0)),
+            size: Bytes(40_000_000_000),
+            threads: Some(64),
+            minor_faults: 3_000_000 + second * 10,
+            major_faults: 120,
+            cpu_ns: second * 990_000_000,
+            pss: None,
+        })
+    }
+
+    fn cgroup(second: u64) -> Entry {
+        let size = |bytes| Some(Bytes(bytes + second * 4096));
+        Entry::Cgroup(CgroupRow {
+            path: "/job".into(),
+            version: CgroupVersion::V2,
+            tick: Tick(second * 1_000_000_000),
+            ticks: 1,
+            usage: Span::one(Bytes(9_000_000_000 + second * 4096)),
+            limit: Some(Limit::At(Bytes(64 << 30))),
+            anon: size(5_000_000_000),
+            file: size(3_000_000_000),
+            shmem: size(100_000_000),
+            inactive_file: size(2_000_000_000),
+            kernel: size(50_000_000),
+            swap: Some(Bytes(0)),
+            oom_kills: Some(0),
+            limit_hits: Some(0),
+            pressure: Some(Pressure {
+                some_avg10: 0.12,
+                full_avg10: 0.0,
+                some_total_us: second * 977,
+                full_total_us: 9,
+            }),
+            strangers: None,
+        })
+    }
+
+    fn host(second: u64) -> Entry {
+        Entry::Host(HostRow {
+            tick: Tick(second * 1_000_000_000),
+            ticks: 10,
+            total: Bytes(512 << 30),
+            available: Span::one(Bytes(400_000_000_000 - second * 4096)),
+            ..HostRow::default()
+        })
+    }
+
+    fn step(tenth: u64) -> Entry {
+        Entry::Mark(Mark {
+            tick: Tick(tenth * 100_000_000),
+            process: Some(key(1)),
+            kind: MarkKind::Step,
+            phase: MarkPhase::Point,
+            number: tenth as f64,
+            rank: Some(0),
+            extra: None,
+        })
+    }
+
+    /// One second of a job of 25 processes: the trainer moves, a worker moves now and then, the rest beat each minute.
+    fn push_second(queue: &mut Queue, second: u64) {
+        queue.push(sample(1, second, 1));
+        for pid in 2..26 {
+            if (second + u64::from(pid)).is_multiple_of(60) {
+                queue.push(sample(pid, second, 60));
+            }
+        }
+        if second.is_multiple_of(2) {
+            queue.push(cgroup(second));
+        }
+        if second.is_multiple_of(10) {
+            queue.push(host(second));
+        }
+        (0..10).for_each(|tenth| queue.push(step(second * 10 + tenth)));
+        queue.announce(Tick(second * 1_000_000_000));
+    }
+
+    /// The promise of the recording: 25 mostly flat processes at 1 Hz and 10 steps a second, for an hour.
+    #[test]
+    fn an_hour_of_25_processes_keeps_1_mib_and_writes_20() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hour.tide");
+        let mut disk = Disk::create(&path, Meta::default(), Options::default()).unwrap();
+        let begun = Instant::now();
+        let mut queue = Queue::default();
+        (1..26).for_each(|pid| queue.push(process(pid)));
+        for second in 0..3600 {
+            push_second(&mut queue, second);
+            if second % 5 == 4 {
+                disk.commit(&queue.take(), begun + Duration::from_secs(second))
+                    .unwrap();
+                queue.written();
+            }
+        }
+        let written = disk.written_bytes();
+        disk.close(None);
+        let kept = path.metadata().unwrap().len();
+        println!("kept {kept} B, written {written:?} B");
+        assert!(kept <= MIB, "kept {kept}");
+        assert!(written.unwrap() <= 20 * MIB, "written {written:?}");
+        assert!(written.unwrap() >= kept, "the counter counts");
+    }
 }

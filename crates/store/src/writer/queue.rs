@@ -214,11 +214,14 @@ mod tests {
     }
 
     fn ticks(batch: &Batch) -> Vec<u64> {
-        let tick = |entry: &Entry| match entry {
-            Entry::Sample(row) => row.tick.0,
-            other => panic!("no sample: {other:?}"),
-        };
-        batch.rows.iter().map(tick).collect()
+        let mut ticks = Vec::new();
+        for entry in &batch.rows {
+            let Entry::Sample(row) = entry else {
+                panic!("no sample: {entry:?}")
+            };
+            ticks.push(row.tick.0);
+        }
+        ticks
     }
 
     #[test]

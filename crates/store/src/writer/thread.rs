@@ -167,7 +167,7 @@ fn write_until_closed(desk: &Desk, disk: &mut Disk) -> Result<Option<Tick>, Stor
     let mut last_commit = Instant::now();
     loop {
         let (batch, closing) = desk.next(last_commit);
-        let result = disk.commit(&batch);
+        let result = disk.commit(&batch, Instant::now());
         last_commit = Instant::now();
         let written_bytes = disk.written_bytes();
         let mut state = desk.lock();
