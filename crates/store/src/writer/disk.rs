@@ -170,7 +170,7 @@ impl Disk {
     pub(crate) fn commit(&mut self, batch: &Batch, now: Instant) -> Result<Standing, StoreError> {
         self.follow_the_file()?;
         if !batch.is_empty() || now.saturating_duration_since(self.signed) >= SIGN_OF_LIFE {
-            self.write(batch)
+            self.write(batch, now)
                 .map_err(StoreError::sqlite("write to", &self.file))?;
         }
         self.fold_if_due(now);
