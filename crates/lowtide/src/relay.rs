@@ -13,7 +13,7 @@ mod seat;
 mod status;
 mod stream;
 
-pub(crate) use pty::{PtyError, STATUS_ROWS, open_pty};
+pub(crate) use pty::{STATUS_ROWS, open_pty};
 
 use crate::screen::feed::{Feed, Link};
 use crate::screen::signals::Signals;
@@ -107,9 +107,7 @@ fn caught() -> Vec<Signal> {
 fn hangup_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask
-        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
-        .unwrap_or(0);
+    let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
     mask & 1 << (Signal::SIGHUP as u32 - 1) != 0
 }
 
@@ -201,18 +199,11 @@ impl<'a> Relay<'a> {
             PollFd::new(self.master.as_fd(), wanted),
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
         ];
-        fds.extend(
-            self.feed
-                .as_ref()
-                .map(|feed| PollFd::new(feed.as_fd(), PollFlags::POLLIN)),
-        );
+        fds.extend(self.feed.as_ref().map(|feed| PollFd::new(feed.as_fd(), PollFlags::POLLIN)));
         if self.reads_keys() {
             fds.push(PollFd::new(self.seat.keys(), PollFlags::POLLIN));
         }
-        let nap = self
-            .due()
-            .map_or(NAP, |due| due.saturating_duration_since(Instant::now()))
-            .min(NAP);
+        let nap = self.due().map_or(NAP, |due| due.saturating_duration_since(Instant::now())).min(NAP);
         // Rounded up: a wait of 0.4 ms must not become a busy loop.
         let timeout = PollTimeout::try_from(nap + Duration::from_millis(1)).unwrap_or(PollTimeout::ZERO);
         match poll(&mut fds, timeout) {
@@ -236,8 +227,7 @@ impl<'a> Relay<'a> {
         } else if self.recorder.is_over() {
             // A living recorder forwards these itself; the job must see each of them once.
             let key = [(Signal::SIGINT, CTRL_C), (Signal::SIGQUIT, CTRL_BACKSLASH)];
-            self.typed
-                .extend(key.iter().filter(|(of, _)| *of == signal).map(|(_, key)| *key));
+            self.typed.extend(key.iter().filter(|(of, _)| *of == signal).map(|(_, key)| *key));
         }
         Ok(Flow::On)
     }
@@ -279,7 +269,12 @@ impl<'a> Relay<'a> {
     /// A killed recorder makes the shell take the terminal back: then we only print, as any background job.
     fn check_front(&mut self) -> Result<(), RelayError> {
         match (self.seat.is_taken(), self.seat.in_front()) {
-            (true, false) => self.seat.leave(),
+            (true, false) => {
+                self.seat.leave();
+                if self.recorder.is_over() {
+                    self.print(status::farewell(std::process::id()).as_bytes())?;
+                }
+            }
             (false, true) => self.sit_down()?,
             (true, true) | (false, false) => {}
         }
@@ -357,11 +352,7 @@ impl<'a> Relay<'a> {
             (Some(_), false, true) => STATUS_EVERY,
             (Some(_), false, false) => return None,
         };
-        let patience = if self.stream.holds_saved_cursor() {
-            SAVED_CURSOR_PATIENCE
-        } else {
-            Duration::ZERO
-        };
+        let patience = if self.stream.holds_saved_cursor() { SAVED_CURSOR_PATIENCE } else { Duration::ZERO };
         Some(drawn + wait.max(patience))
     }
 

@@ -81,10 +81,8 @@ pub(crate) enum ScreenError {
 
 /// Follows the recorder behind `socket` until one side ends. The last state is left on stdout as a line.
 pub(crate) fn follow(socket: &Path, style: Style) -> Result<Ended, ScreenError> {
-    let feed = Feed::connect(socket).map_err(|source| ScreenError::Connect {
-        path: socket.to_owned(),
-        source,
-    })?;
+    let feed =
+        Feed::connect(socket).map_err(|source| ScreenError::Connect { path: socket.to_owned(), source })?;
     match style {
         Style::Full => full::follow(feed),
         Style::Lines => lines::follow(feed, &mut io::stdout().lock()),

@@ -30,12 +30,7 @@ static SPAWN: Mutex<()> = Mutex::new(());
 #[allow(unsafe_code, reason = "the size of a terminal is only had through ioctl")]
 fn set_size(terminal: &OwnedFd, rows: u16, columns: u16) {
     nix::ioctl_write_ptr_bad!(tiocswinsz, nix::libc::TIOCSWINSZ, Winsize);
-    let size = Winsize {
-        ws_row: rows,
-        ws_col: columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: the descriptor is open for the call, and the kernel reads one Winsize from a Winsize.
     unsafe { tiocswinsz(terminal.as_raw_fd(), &raw const size) }.unwrap();
 }
@@ -55,12 +50,7 @@ fn pseudo_terminal(rows: u16, columns: u16) -> (OwnedFd, OwnedFd) {
 fn session_on(terminal: &OwnedFd) -> Command {
     let end = || Stdio::from(terminal.try_clone().unwrap());
     let mut command = Command::new("setsid");
-    command
-        .arg("-c")
-        .stdin(end())
-        .stdout(end())
-        .stderr(end())
-        .env_remove("NO_COLOR");
+    command.arg("-c").stdin(end()).stdout(end()).stderr(end()).env_remove("NO_COLOR");
     command
 }
 
@@ -79,11 +69,7 @@ impl Recorder {
         fs::DirBuilder::new().mode(0o700).create(&all).unwrap();
         fs::create_dir(all.join("run")).unwrap();
         let path = all.join("run/control.sock");
-        Self {
-            listener: UnixListener::bind(&path).unwrap(),
-            path,
-            folder,
-        }
+        Self { listener: UnixListener::bind(&path).unwrap(), path, folder }
     }
 
     fn folder(&self) -> &Path {
@@ -103,9 +89,7 @@ impl Recorder {
                     low_bytes: Bytes::from_mib(100),
                     high_bytes: Bytes::from_mib(200),
                 };
-                follower.send(&Answer::History {
-                    points: (0..50).map(point).collect(),
-                });
+                follower.send(&Answer::History { points: (0..50).map(point).collect() });
                 follower.tell(&snapshot());
                 return follower;
             }
@@ -131,10 +115,7 @@ fn snapshot() -> Snapshot {
         name: "vlm".to_owned(),
         tick: Tick::from_seconds(61.0),
         running: true,
-        total: lowtide_wire::Total {
-            bytes: Bytes::from_mib(777),
-            ..Default::default()
-        },
+        total: lowtide_wire::Total { bytes: Bytes::from_mib(777), ..Default::default() },
         limits: vec![LimitHeld {
             kind: LimitKind::Host,
             limit: Bytes::from_mib(1000),
@@ -147,10 +128,7 @@ fn snapshot() -> Snapshot {
             bytes_per_minute: 0.0,
         }],
         processes: vec![ProcessLine {
-            key: ProcKey {
-                pid: 4711,
-                start_ticks: 1,
-            },
+            key: ProcKey { pid: 4711, start_ticks: 1 },
             parent: None,
             role: Role::Trainer,
             reason: "it is the only one".to_owned(),
@@ -179,6 +157,10 @@ const SHELL: &str = r#"d=$1; shift; stty -g >"$d/before"; "$@"; echo "[code $?]"
 
 impl Terminal {
     fn running(folder: &Path, arguments: &[&str], inherited: Option<OwnedFd>) -> Self {
+        Self::with_shell(SHELL, folder, arguments, inherited)
+    }
+
+    fn with_shell(script: &str, folder: &Path, arguments: &[&str], inherited: Option<OwnedFd>) -> Self {
         let (master, slave) = pseudo_terminal(24, 80);
         let lock = SPAWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(fd) = &inherited {
@@ -186,39 +168,22 @@ impl Terminal {
         }
         let mut command = session_on(&slave);
         command.env("XDG_RUNTIME_DIR", folder);
-        command
-            .args(["sh", "-c", SHELL, "sh"])
-            .arg(folder)
-            .arg(LOWTIDE)
-            .args(arguments);
+        command.args(["sh", "-c", script, "sh"]).arg(folder).arg(LOWTIDE).args(arguments);
         let shell = command.spawn().unwrap();
         drop(inherited);
         drop(lock);
-        Self {
-            master,
-            shell,
-            emulator: vt100::Parser::new(24, 80, 1000),
-            raw: Vec::new(),
-        }
+        Self { master, shell, emulator: vt100::Parser::new(24, 80, 1000), raw: Vec::new() }
     }
 
     fn rows(&self) -> Vec<String> {
-        self.emulator
-            .screen()
-            .rows(0, 200)
-            .map(|row| row.trim_end().to_owned())
-            .collect()
+        self.emulator.screen().rows(0, 200).map(|row| row.trim_end().to_owned()).collect()
     }
 
     /// Reads what is printed until the rows are as wanted.
     fn until(&mut self, what: &str, wanted: impl Fn(&[String]) -> bool) {
         let end = Instant::now() + PATIENCE;
         while !wanted(&self.rows()) {
-            assert!(
-                Instant::now() < end,
-                "not seen: {what}\n{}",
-                self.rows().join("\n")
-            );
+            assert!(Instant::now() < end, "not seen: {what}\n{}", self.rows().join("\n"));
             let mut fds = [PollFd::new(self.master.as_fd(), PollFlags::POLLIN)];
             if poll(&mut fds, PollTimeout::from(100_u8)).unwrap() > 0 {
                 let mut bytes = [0; 4096];
@@ -287,6 +252,10 @@ struct Relayed {
 
 impl Relayed {
     fn job(script: &str) -> Self {
+        Self::job_under(SHELL, script)
+    }
+
+    fn job_under(shell: &str, script: &str) -> Self {
         let recorder = Recorder::new();
         let (master, slave) = pseudo_terminal(20, 80);
         let lock = SPAWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -296,12 +265,8 @@ impl Relayed {
         let fd = master.as_raw_fd().to_string();
         let socket = recorder.path.to_str().unwrap().to_owned();
         let arguments = ["relay", "--master", &fd, "--socket", &socket];
-        let terminal = Terminal::running(recorder.folder(), &arguments, Some(master));
-        Self {
-            recorder,
-            terminal,
-            job,
-        }
+        let terminal = Terminal::with_shell(shell, recorder.folder(), &arguments, Some(master));
+        Self { recorder, terminal, job }
     }
 
     /// The terminal has its settings back, the status is gone, and the whole screen scrolls again.
@@ -310,15 +275,9 @@ impl Relayed {
         let settings = |name| fs::read_to_string(self.recorder.folder().join(name)).unwrap();
         assert_eq!(settings("before"), settings("after"));
         let rows = self.terminal.rows();
-        assert!(
-            !rows.iter().any(|row| row.contains("── lowtide")),
-            "{}",
-            rows.join("\n")
-        );
+        assert!(!rows.iter().any(|row| row.contains("── lowtide")), "{}", rows.join("\n"));
         let (height, _) = self.terminal.emulator.screen().size();
-        self.terminal
-            .emulator
-            .process(format!("\x1b[{height};1Hlowest\r\n").as_bytes());
+        self.terminal.emulator.process(format!("\x1b[{height};1Hlowest\r\n").as_bytes());
         assert_eq!(self.terminal.rows()[usize::from(height) - 2], "lowest");
         assert!(!self.terminal.emulator.screen().hide_cursor());
     }
@@ -342,11 +301,7 @@ fn output_and_colours_pass_while_the_status_stays_at_the_bottom() {
     let last = rows.iter().position(|row| row == "100").unwrap();
     assert_eq!(rows[last + 1], "asking:");
     assert_eq!(rows[last - 1], "99");
-    assert!(
-        last + 1 < 20,
-        "the job writes into the status:\n{}",
-        rows.join("\n")
-    );
+    assert!(last + 1 < 20, "the job writes into the status:\n{}", rows.join("\n"));
     let raw = String::from_utf8_lossy(&relayed.terminal.raw).into_owned();
     assert!(raw.contains("\x1b[31mred\x1b[0m plain\r\n"));
     relayed.terminal.type_in("\r");
@@ -364,10 +319,7 @@ fn a_bar_is_drawn_over_itself_in_its_colour_between_two_statuses() {
     for i in 1..=3 {
         relayed.terminal.until_seen(&format!("bar {i}"));
         let news = format!("news {i}");
-        follower.tell(&Snapshot {
-            headline: Some(news.clone()),
-            ..snapshot()
-        });
+        follower.tell(&Snapshot { headline: Some(news.clone()), ..snapshot() });
         relayed.terminal.until_status(&news);
         let rows = relayed.terminal.rows();
         let row = rows.iter().position(|row| row.contains("bar")).unwrap();
@@ -405,12 +357,7 @@ fn a_resize_reaches_the_job_and_moves_the_status() {
     relayed.terminal.resize(14, 60);
     relayed.terminal.until_seen("10 60");
     relayed.terminal.until_status("nothing to see");
-    let titles = relayed
-        .terminal
-        .rows()
-        .iter()
-        .filter(|row| row.starts_with("── lowtide"))
-        .count();
+    let titles = relayed.terminal.rows().iter().filter(|row| row.starts_with("── lowtide")).count();
     assert_eq!(titles, 1, "{}", relayed.terminal.rows().join("\n"));
     relayed.terminal.resize(8, 60);
     relayed.terminal.until_seen("8 60");
@@ -418,14 +365,9 @@ fn a_resize_reaches_the_job_and_moves_the_status() {
 
 #[test]
 fn the_status_comes_back_after_the_job_clears_resets_or_reaches_below() {
-    for wipe in [
-        r"\033[2J\033[H",
-        r"\033c",
-        r"\033[r",
-        r"\033[999;1Hdeep",
-        r"\033[?1049h\033[?1049l",
-        r"\033[!p",
-    ] {
+    for wipe in
+        [r"\033[2J\033[H", r"\033c", r"\033[r", r"\033[999;1Hdeep", r"\033[?1049h\033[?1049l", r"\033[!p"]
+    {
         let mut relayed = Relayed::job(&format!("read go; printf '{wipe}'; seq 1 60; read go"));
         let _follower = relayed.recorder.follower();
         relayed.terminal.until_status("nothing to see");
@@ -433,11 +375,7 @@ fn the_status_comes_back_after_the_job_clears_resets_or_reaches_below() {
         relayed.terminal.until_seen("60");
         relayed.terminal.until_status("nothing to see");
         let rows = relayed.terminal.rows();
-        assert!(
-            rows[..20].iter().any(|row| row == "60"),
-            "{wipe}\n{}",
-            rows.join("\n")
-        );
+        assert!(rows[..20].iter().any(|row| row == "60"), "{wipe}\n{}", rows.join("\n"));
         relayed.terminal.type_in("\r");
         relayed.assert_restored();
     }
@@ -464,11 +402,59 @@ fn a_relay_told_to_go_gives_the_terminal_back_and_does_not_hang_up_the_job() {
     relayed.terminal.until_status("nothing to see");
     let relay = relayed.terminal.command_pid();
     kill(relay, Signal::SIGTERM).unwrap();
-    relayed.terminal.until("no status", |rows| {
-        !rows.iter().any(|row| row.contains("── lowtide"))
-    });
+    relayed.terminal.until("no status", |rows| !rows.iter().any(|row| row.contains("── lowtide")));
     assert!(relayed.job.try_wait().unwrap().is_none(), "the job was hung up");
     kill(relay, Signal::SIGTERM).unwrap();
+    relayed.assert_restored();
+}
+
+/// Starts its command in the background, reads a line itself, then fetches the command to the front.
+const JOB_CONTROL: &str = r#"d=$1; shift; stty -g >"$d/before"; set -m; "$@" & read line; echo "shell read $line"; fg; stty -g >"$d/after"; echo "[end]"; exec cat"#;
+
+#[test]
+fn in_the_background_the_relay_only_prints_and_comes_back_with_fg() {
+    let script = r#"echo started; read word; echo "job read $word""#;
+    let mut relayed = Relayed::job_under(JOB_CONTROL, script);
+    let _follower = relayed.recorder.follower();
+    relayed.terminal.until_seen("started");
+    assert!(!relayed.terminal.rows().iter().any(|row| row.contains("── lowtide")));
+    relayed.terminal.type_in("mine\r");
+    relayed.terminal.until_seen("shell read mine");
+    relayed.terminal.until_status("nothing to see");
+    relayed.terminal.type_in("yours\r");
+    relayed.terminal.until_seen("job read yours");
+    relayed.assert_restored();
+}
+
+/// Fetches its command to the front again after it was stopped and a line was typed.
+const STOPPING: &str = r#"d=$1; shift; stty -g >"$d/before"; set -m; "$@"; stty -g >"$d/paused"; echo paused; read line; fg; stty -g >"$d/after"; echo "[end]"; exec cat"#;
+
+#[test]
+fn a_stopped_relay_gives_the_terminal_back_and_takes_it_again() {
+    let mut relayed = Relayed::job_under(STOPPING, r#"read word; echo "job read $word""#);
+    let _follower = relayed.recorder.follower();
+    relayed.terminal.until_status("nothing to see");
+    kill(relayed.terminal.command_pid(), Signal::SIGTSTP).unwrap();
+    relayed.terminal.until_seen("paused");
+    assert!(!relayed.terminal.rows().iter().any(|row| row.contains("── lowtide")));
+    let settings = |name| fs::read_to_string(relayed.recorder.folder().join(name)).unwrap();
+    assert_eq!(settings("before"), settings("paused"));
+    relayed.terminal.type_in("\r");
+    relayed.terminal.until_status("nothing to see");
+    relayed.terminal.type_in("on\r");
+    relayed.terminal.until_seen("job read on");
+    relayed.assert_restored();
+}
+
+#[test]
+fn with_the_recorder_dead_an_interrupt_for_the_relay_reaches_the_job() {
+    let mut relayed = Relayed::job("trap 'echo interrupted; exit 0' INT; while :; do sleep 0.05; done");
+    let follower = relayed.recorder.follower();
+    relayed.terminal.until_status("nothing to see");
+    drop(follower);
+    relayed.terminal.until_status("recorder gone, job runs on");
+    kill(relayed.terminal.command_pid(), Signal::SIGINT).unwrap();
+    relayed.terminal.until_seen("interrupted");
     relayed.assert_restored();
 }
 
@@ -501,20 +487,11 @@ fn without_a_terminal_the_output_is_copied_as_it_is() {
     let recorder = Recorder::new();
     let (master, slave) = pseudo_terminal(24, 80);
     let lock = SPAWN.lock().unwrap();
-    let mut job = session_on(&slave)
-        .args(["sh", "-c", r"printf '\033[31mred\033[0m\n'"])
-        .spawn()
-        .unwrap();
+    let mut job = session_on(&slave).args(["sh", "-c", r"printf '\033[31mred\033[0m\n'"]).spawn().unwrap();
     fcntl(&master, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
     let mut command = Command::new(LOWTIDE);
-    command
-        .args(["relay", "--master", &master.as_raw_fd().to_string(), "--socket"])
-        .arg(&recorder.path);
-    let relay = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    command.args(["relay", "--master", &master.as_raw_fd().to_string(), "--socket"]).arg(&recorder.path);
+    let relay = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     drop((lock, slave, master));
     let output = relay.wait_with_output().unwrap();
     assert!(output.status.success());
@@ -542,16 +519,10 @@ fn watching_shows_the_job_and_q_leaves_it_alone() {
     terminal.until_seen("777 MiB");
     assert!(terminal.emulator.screen().alternate_screen());
     terminal.until_seen("q leaves, the job goes on");
-    follower.tell(&Snapshot {
-        headline: Some("later news".to_owned()),
-        tick: Tick(99 << 30),
-        ..snapshot()
-    });
+    follower.tell(&Snapshot { headline: Some("later news".to_owned()), tick: Tick(99 << 30), ..snapshot() });
     terminal.until_seen("later news");
     terminal.resize(12, 50);
-    terminal.until("a footer on line 12", |rows| {
-        rows[11].contains("q leaves, the job goes on")
-    });
+    terminal.until("a footer on line 12", |rows| rows[11].contains("q leaves, the job goes on"));
     terminal.type_in("q");
     terminal.until_seen("left the view; the job goes on");
     assert_settings_restored(&recorder, &mut terminal);
@@ -559,19 +530,14 @@ fn watching_shows_the_job_and_q_leaves_it_alone() {
 
 #[test]
 fn an_ended_and_a_dead_recorder_are_told_apart_and_leave_their_last_state() {
-    for (running, words) in [
-        (false, "the recorder ended"),
-        (true, "the recorder is gone; the job may still run"),
-    ] {
+    for (running, words) in
+        [(false, "the recorder ended"), (true, "the recorder is gone; the job may still run")]
+    {
         let recorder = Recorder::new();
         let mut terminal = watched(&recorder);
         let mut follower = recorder.follower();
         terminal.until_seen("q leaves");
-        follower.tell(&Snapshot {
-            running,
-            tick: Tick(99 << 30),
-            ..snapshot()
-        });
+        follower.tell(&Snapshot { running, tick: Tick(99 << 30), ..snapshot() });
         drop(follower);
         terminal.until_seen(words);
         terminal.until_seen("777 MiB");

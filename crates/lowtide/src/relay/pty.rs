@@ -12,12 +12,7 @@ pub(crate) const STATUS_ROWS: u16 = 4;
 /// A job with fewer lines than this gets the whole screen instead of a status below it.
 const FEWEST_JOB_ROWS: u16 = 6;
 /// What a terminal that does not know its size is taken for.
-const USUAL_SIZE: Winsize = Winsize {
-    ws_row: 24,
-    ws_col: 80,
-    ws_xpixel: 0,
-    ws_ypixel: 0,
-};
+const USUAL_SIZE: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
 
 /// Why there is no pseudo-terminal.
 #[derive(Debug, thiserror::Error)]
@@ -35,11 +30,7 @@ pub(crate) fn open_pty(size_from: BorrowedFd<'_>, reserve_rows: u16) -> Result<(
         grantpt(&master)?;
         unlockpt(&master)?;
         let path = ptsname_r(&master)?;
-        let slave = open(
-            path.as_str(),
-            OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC,
-            Mode::empty(),
-        )?;
+        let slave = open(path.as_str(), OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC, Mode::empty())?;
         if let Ok(settings) = tcgetattr(size_from) {
             tcsetattr(&slave, SetArg::TCSANOW, &settings)?;
         }
@@ -57,11 +48,7 @@ pub(super) fn job_size(size: Winsize, reserve_rows: u16) -> Winsize {
     }
     let rows = size.ws_row - reserve_rows;
     let pixels = u32::from(size.ws_ypixel) * u32::from(rows) / u32::from(size.ws_row.max(1));
-    Winsize {
-        ws_row: rows,
-        ws_ypixel: pixels as u16,
-        ..size
-    }
+    Winsize { ws_row: rows, ws_ypixel: pixels as u16, ..size }
 }
 
 mod ioctls {
@@ -79,11 +66,7 @@ pub(super) fn size_of(terminal: BorrowedFd<'_>) -> Winsize {
     let mut size = USUAL_SIZE;
     // SAFETY: the descriptor is open for the call, and the kernel writes one Winsize into a Winsize.
     let answer = unsafe { ioctls::tiocgwinsz(terminal.as_raw_fd(), &raw mut size) };
-    if answer.is_ok() && size.ws_row > 0 && size.ws_col > 0 {
-        size
-    } else {
-        USUAL_SIZE
-    }
+    if answer.is_ok() && size.ws_row > 0 && size.ws_col > 0 { size } else { USUAL_SIZE }
 }
 
 /// Tells a terminal its size; its foreground processes get SIGWINCH when it changed.
@@ -100,12 +83,7 @@ mod tests {
     use nix::sys::termios::LocalFlags;
 
     fn size(rows: u16, columns: u16) -> Winsize {
-        Winsize {
-            ws_row: rows,
-            ws_col: columns,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        }
+        Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
     }
 
     #[test]

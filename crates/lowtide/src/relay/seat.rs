@@ -30,19 +30,8 @@ enum Keyboard {
 
 impl<'a> Seat<'a> {
     pub(super) fn new(stdin: BorrowedFd<'a>, stdout: BorrowedFd<'a>) -> Self {
-        let keyboard = if stdin.is_terminal() {
-            Keyboard::There
-        } else {
-            Keyboard::None
-        };
-        Self {
-            stdin,
-            stdout,
-            keyboard,
-            settings: None,
-            size: pty::size_of(stdout),
-            taken: false,
-        }
+        let keyboard = if stdin.is_terminal() { Keyboard::There } else { Keyboard::None };
+        Self { stdin, stdout, keyboard, settings: None, size: pty::size_of(stdout), taken: false }
     }
 
     /// Takes the terminal, or takes it anew after a resize. Gives the size the job should see; nothing where stdout is
@@ -79,11 +68,7 @@ impl<'a> Seat<'a> {
             return;
         }
         let rows = pty::job_size(self.size, STATUS_ROWS).ws_row;
-        let bytes = if rows < self.size.ws_row {
-            status::release(rows)
-        } else {
-            status::unbind()
-        };
+        let bytes = if rows < self.size.ws_row { status::release(rows) } else { status::unbind() };
         let _ = self.print(&bytes);
         if let Some(before) = &self.settings
             && self.in_front()
@@ -140,10 +125,7 @@ impl<'a> Seat<'a> {
                 Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => {
-                    let _ = poll(
-                        &mut [PollFd::new(self.stdout, PollFlags::POLLOUT)],
-                        PollTimeout::NONE,
-                    );
+                    let _ = poll(&mut [PollFd::new(self.stdout, PollFlags::POLLOUT)], PollTimeout::NONE);
                 }
                 Err(errno) => return Err(errno),
             }

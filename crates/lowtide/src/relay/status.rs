@@ -44,12 +44,7 @@ pub(super) fn block(
         (Recorder::There, None) => String::new(),
         (Recorder::There, Some(snapshot)) => news(snapshot),
     };
-    [
-        rule(&job, width),
-        fit(&numbers, width),
-        fit(&roles, width),
-        fit(&news, width),
-    ]
+    [rule(&job, width), fit(&numbers, width), fit(&roles, width), fit(&news, width)]
 }
 
 fn title(snapshot: &Snapshot) -> String {
@@ -115,11 +110,8 @@ fn fit(text: &str, width: usize) -> String {
 /// the status wherever it was. All below the cursor is wiped: after a resize an old status may stand there.
 pub(super) fn claim(job_rows: u16) -> Vec<u8> {
     let room = "\n".repeat(usize::from(STATUS_ROWS));
-    format!(
-        "\x1b7\x1b[r\x1b8{room}\x1b[{STATUS_ROWS}A\x1b7\x1b[B\r\x1b[J\x1b8{}",
-        bind(job_rows)
-    )
-    .into_bytes()
+    format!("\x1b7\x1b[r\x1b8{room}\x1b[{STATUS_ROWS}A\x1b7\x1b[B\r\x1b[J\x1b8{}", bind(job_rows))
+        .into_bytes()
 }
 
 /// Confines scrolling to the job's lines; the cursor stays.
@@ -134,11 +126,12 @@ pub(super) fn unbind() -> Vec<u8> {
 
 /// Wipes the status and gives the whole screen back, the cursor where the job left it and visible.
 pub(super) fn release(job_rows: u16) -> Vec<u8> {
-    format!(
-        "\x1b7\x1b[?6l\x1b[r\x1b[{};1H\x1b[0m\x1b[J\x1b8\x1b[?25h",
-        job_rows + 1
-    )
-    .into_bytes()
+    format!("\x1b7\x1b[?6l\x1b[r\x1b[{};1H\x1b[0m\x1b[J\x1b8\x1b[?25h", job_rows + 1).into_bytes()
+}
+
+/// Said once when the shell has the terminal again although the job runs: its keys no longer reach the job.
+pub(super) fn farewell(own_pid: u32) -> String {
+    format!("\r\nlowtide: recorder gone, job runs on; `kill -INT {own_pid}` does what Ctrl-C did\r\n")
 }
 
 /// Whether the job counts lines from the top of its region.
@@ -180,11 +173,7 @@ mod tests {
             tick: Tick::from_seconds(61.0),
             running: true,
             bytes_per_minute: 1_048_576.0,
-            limits: vec![LimitHeld {
-                kind: LimitKind::Host,
-                limit: Bytes(100),
-                used: Bytes(40),
-            }],
+            limits: vec![LimitHeld { kind: LimitKind::Host, limit: Bytes(100), used: Bytes(40) }],
             roles: vec![role(Role::Trainer, 1, 500), role(Role::LoaderWorker, 4, 200)],
             ..Snapshot::default()
         }
@@ -194,15 +183,9 @@ mod tests {
     fn four_lines_say_total_limit_roles_and_news() {
         let lines = block(Some(&snapshot()), Recorder::There, 80);
         assert!(lines[0].starts_with("── lowtide  vlm  1 min 01 s ──"));
-        assert_eq!(
-            lines[1],
-            "0 B  +1.00 MiB/min  host 40 % of 100 B, 60 B left  0 processes"
-        );
+        assert_eq!(lines[1], "0 B  +1.00 MiB/min  host 40 % of 100 B, 60 B left  0 processes");
         assert_eq!(lines[2], "trainer 500 MiB  4 x loader worker 200 MiB");
-        assert_eq!(
-            block(Some(&snapshot()), Recorder::Gone, 60)[3],
-            "recorder gone, job runs on"
-        );
+        assert_eq!(block(Some(&snapshot()), Recorder::Gone, 60)[3], "recorder gone, job runs on");
     }
 
     #[test]
@@ -215,10 +198,7 @@ mod tests {
         terminal.process(&draw(&lines, 8, Origin::Screen));
         terminal.process(b"!");
         assert_eq!(terminal.screen().cursor_position(), (before.0, before.1 + 1));
-        assert_eq!(
-            terminal.screen().cell(1, 7).unwrap().fgcolor(),
-            vt100::Color::Idx(1)
-        );
+        assert_eq!(terminal.screen().cell(1, 7).unwrap().fgcolor(), vt100::Color::Idx(1));
         let rows: Vec<String> = terminal.screen().rows(0, 40).collect();
         assert_eq!(rows[1], "two red!");
         assert!(rows[8].starts_with("── lowtide"), "{rows:?}");

@@ -154,10 +154,7 @@ impl Stream {
     fn keep_region_above(&mut self, control: &Control) {
         let bottom = control.number(1);
         if self.rows > 0 && (bottom == 0 || bottom > self.rows) {
-            let top = Some(control.number(0))
-                .filter(|top| *top < self.rows)
-                .unwrap_or(0)
-                .max(1);
+            let top = Some(control.number(0)).filter(|top| *top < self.rows).unwrap_or(0).max(1);
             self.replace_sequence(&format!("\x1b[{top};{}r", self.rows));
         }
     }
@@ -245,11 +242,7 @@ impl Control {
         if !digits.iter().all(|byte| byte.is_ascii_digit() || *byte == b';') {
             return None;
         }
-        Some(Self {
-            mark,
-            numbers: digits.split(|byte| *byte == b';').map(number).collect(),
-            last: *last,
-        })
+        Some(Self { mark, numbers: digits.split(|byte| *byte == b';').map(number).collect(), last: *last })
     }
 
     /// The parameter at this place; one that is missing is 0.
@@ -259,9 +252,7 @@ impl Control {
 }
 
 fn number(digits: &[u8]) -> u16 {
-    digits.iter().fold(0_u16, |sum, digit| {
-        sum.saturating_mul(10).saturating_add(u16::from(digit - b'0'))
-    })
+    digits.iter().fold(0_u16, |sum, digit| sum.saturating_mul(10).saturating_add(u16::from(digit - b'0')))
 }
 
 fn inside_text(state: State, byte: u8) -> State {
@@ -340,12 +331,7 @@ mod tests {
 
     #[test]
     fn wiping_below_the_cursor_is_noticed_and_wiping_above_is_not() {
-        for (wipe, noticed) in [
-            ("\x1b[J", true),
-            ("\x1b[2J", true),
-            ("\x1b[1J", false),
-            ("\x1b[K", false),
-        ] {
+        for (wipe, noticed) in [("\x1b[J", true), ("\x1b[2J", true), ("\x1b[1J", false), ("\x1b[K", false)] {
             let mut stream = watched(20);
             assert_eq!(stream.pass(wipe.as_bytes()), wipe.as_bytes());
             assert_eq!(stream.wiped(), noticed, "{wipe:?}");

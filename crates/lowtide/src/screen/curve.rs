@@ -33,12 +33,7 @@ pub(super) fn draw(
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         return;
     }
-    let plot = Rect {
-        x: area.x + LABELS,
-        width: area.width - LABELS,
-        height: area.height - 1,
-        ..area
-    };
+    let plot = Rect { x: area.x + LABELS, width: area.width - LABELS, height: area.height - 1, ..area };
     let columns = usize::from(plot.width) * 2;
     let Some(bands) = bands(points, columns) else {
         return;
@@ -63,13 +58,7 @@ pub(super) fn draw(
             }
             for (column, (low, high)) in bands.iter().enumerate() {
                 let x = column as f64;
-                ctx.draw(&Line {
-                    x1: x,
-                    y1: *low,
-                    x2: x,
-                    y2: *high,
-                    color: shade(palette, Color::Cyan),
-                });
+                ctx.draw(&Line { x1: x, y1: *low, x2: x, y2: *high, color: shade(palette, Color::Cyan) });
             }
         });
     frame.render_widget(canvas, plot);
@@ -91,11 +80,7 @@ fn wall(snapshot: &Snapshot) -> Option<(f64, String)> {
         LimitKind::Cgroup { .. } | LimitKind::Host | LimitKind::Slurm | LimitKind::Asked => true,
         LimitKind::AddressSpace { .. } | LimitKind::DevShm => false,
     };
-    let limit = snapshot
-        .limits
-        .iter()
-        .filter(counts)
-        .min_by_key(|limit| limit.headroom())?;
+    let limit = snapshot.limits.iter().filter(counts).min_by_key(|limit| limit.headroom())?;
     let at = snapshot.total.bytes.saturating_add(limit.headroom());
     Some((at.as_f64(), words::limit_name(&limit.kind)))
 }
@@ -109,9 +94,7 @@ fn bands(points: &[Point], columns: usize) -> Option<Vec<(f64, f64)>> {
         let column = ((point.seconds - first) / span * (columns.saturating_sub(1)) as f64) as usize;
         let band = bands.get_mut(column.min(columns.saturating_sub(1)))?;
         let (low, high) = (point.low_bytes.as_f64(), point.high_bytes.as_f64());
-        *band = Some(band.map_or((low, high), |(lowest, highest)| {
-            (lowest.min(low), highest.max(high))
-        }));
+        *band = Some(band.map_or((low, high), |(lowest, highest)| (lowest.min(low), highest.max(high))));
     }
     let mut before = bands.iter().flatten().next().copied()?;
     let joined = bands.into_iter().map(|band| {
@@ -147,35 +130,18 @@ fn sizes(frame: &mut Frame<'_>, area: Rect, scale: Scale, wall: Option<f64>, pal
     let rows = area.height - 1;
     let mut label = |row: u16, size: f64, look: Look| {
         let text = TextLine::styled(Bytes::from_f64(size).to_string(), look).alignment(Alignment::Right);
-        frame.render_widget(
-            text,
-            Rect {
-                y: area.y + row,
-                width: LABELS - 1,
-                height: 1,
-                ..area
-            },
-        );
+        frame.render_widget(text, Rect { y: area.y + row, width: LABELS - 1, height: 1, ..area });
     };
     label(0, scale.high, palette.faint());
     label(rows - 1, scale.low, palette.faint());
     if let Some(at) = wall {
         let share = (scale.high - at) / (scale.high - scale.low);
-        label(
-            (share.clamp(0.0, 1.0) * f64::from(rows - 1)).round() as u16,
-            at,
-            palette.look(Color::Red),
-        );
+        label((share.clamp(0.0, 1.0) * f64::from(rows - 1)).round() as u16, at, palette.look(Color::Red));
     }
 }
 
 fn times(frame: &mut Frame<'_>, area: Rect, points: &[Point], wall: Option<String>, palette: Palette) {
-    let row = Rect {
-        x: area.x + LABELS,
-        y: area.bottom() - 1,
-        width: area.width - LABELS,
-        height: 1,
-    };
+    let row = Rect { x: area.x + LABELS, y: area.bottom() - 1, width: area.width - LABELS, height: 1 };
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return;
     };
@@ -183,13 +149,8 @@ fn times(frame: &mut Frame<'_>, area: Rect, points: &[Point], wall: Option<Strin
     let right = words::elapsed(last.seconds);
     let used = left.len() + right.len();
     frame.render_widget(TextLine::styled(left, palette.faint()), row);
-    frame.render_widget(
-        TextLine::styled(right, palette.faint()).alignment(Alignment::Right),
-        row,
-    );
-    let text = wall
-        .map(|name| format!("line: {name} is full"))
-        .unwrap_or_default();
+    frame.render_widget(TextLine::styled(right, palette.faint()).alignment(Alignment::Right), row);
+    let text = wall.map(|name| format!("line: {name} is full")).unwrap_or_default();
     let text = TextLine::styled(text, palette.look(Color::Red)).alignment(Alignment::Center);
     if text.width() + used + 6 <= usize::from(row.width) {
         frame.render_widget(text, row);
@@ -202,11 +163,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn point(seconds: f64, low: u64, high: u64) -> Point {
-        Point {
-            seconds,
-            low_bytes: Bytes(low),
-            high_bytes: Bytes(high),
-        }
+        Point { seconds, low_bytes: Bytes(low), high_bytes: Bytes(high) }
     }
 
     #[test]
@@ -234,15 +191,9 @@ mod tests {
     #[test]
     fn an_address_space_limit_draws_no_wall() {
         let process = lowtide_model::ProcKey::default();
-        let held = |kind| LimitHeld {
-            kind,
-            limit: Bytes(10),
-            used: Bytes(4),
-        };
-        let mut snapshot = Snapshot {
-            limits: vec![held(LimitKind::AddressSpace { process })],
-            ..Snapshot::default()
-        };
+        let held = |kind| LimitHeld { kind, limit: Bytes(10), used: Bytes(4) };
+        let mut snapshot =
+            Snapshot { limits: vec![held(LimitKind::AddressSpace { process })], ..Snapshot::default() };
         assert!(wall(&snapshot).is_none());
         snapshot.total.bytes = Bytes(3);
         snapshot.limits.push(held(LimitKind::Host));

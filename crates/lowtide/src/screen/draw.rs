@@ -10,7 +10,7 @@ use ratatui::style::{Color, Modifier, Style as Look};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 
-const HELP: [&str; 11] = [
+const HELP: [&str; 12] = [
     "q, Ctrl-C      leave; the job goes on",
     "Tab, r         roles or processes",
     "arrows, j, k   select a line",
@@ -22,6 +22,7 @@ const HELP: [&str; 11] = [
     "RSS counts them for every user.",
     "A limit's room is what is left of it",
     "for everyone who shares it.",
+    "PSS is from its last reading.",
 ];
 
 /// The parts of the screen, top to bottom.
@@ -105,17 +106,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &mut View) {
     let mut top = area.y;
     for (part, height) in PARTS.into_iter().zip(share(area.height, wants)) {
         if height > 0 && area.width > 0 {
-            draw_part(
-                frame,
-                part,
-                Rect {
-                    x: area.x,
-                    y: top,
-                    width: area.width,
-                    height,
-                },
-                view,
-            );
+            draw_part(frame, part, Rect { x: area.x, y: top, width: area.width, height }, view);
         }
         top += height;
     }
@@ -171,11 +162,7 @@ fn draw_waiting(frame: &mut Frame<'_>, part: Part, area: Rect, palette: Palette)
 
 /// Name and time first: the command and the path of the recording only where they fit.
 fn header(snapshot: &Snapshot, width: u16) -> Line<'static> {
-    let name = if snapshot.name.is_empty() {
-        "job"
-    } else {
-        snapshot.name.as_str()
-    };
+    let name = if snapshot.name.is_empty() { "job" } else { snapshot.name.as_str() };
     let state = if snapshot.running { "" } else { " (ended)" };
     let mut spans = vec![
         Span::styled(name.to_owned(), Look::new().add_modifier(Modifier::BOLD)),
@@ -194,11 +181,7 @@ fn header(snapshot: &Snapshot, width: u16) -> Line<'static> {
 fn total(snapshot: &Snapshot, palette: Palette) -> Line<'static> {
     let total = snapshot.total;
     let grows = snapshot.bytes_per_minute > total.bytes.as_f64() * 0.01;
-    let look = if grows {
-        palette.look(Color::Yellow)
-    } else {
-        Look::new()
-    };
+    let look = if grows { palette.look(Color::Yellow) } else { Look::new() };
     let mut spans = vec![
         Span::styled(total.bytes.to_string(), Look::new().add_modifier(Modifier::BOLD)),
         Span::styled(format!("  {}", words::rate(snapshot.bytes_per_minute)), look),
@@ -213,18 +196,13 @@ fn total(snapshot: &Snapshot, palette: Palette) -> Line<'static> {
             palette.faint(),
         ));
     }
-    spans.push(Span::styled(
-        format!("  RSS sum {}", total.rss_sum_bytes),
-        palette.faint(),
-    ));
+    spans.push(Span::styled(format!("  RSS sum {}", total.rss_sum_bytes), palette.faint()));
     Line::from(spans)
 }
 
 fn headline(snapshot: &Snapshot) -> Paragraph<'static> {
     let text = snapshot.headline.clone().unwrap_or_default();
-    Paragraph::new(text)
-        .style(Look::new().add_modifier(Modifier::BOLD))
-        .wrap(Wrap { trim: true })
+    Paragraph::new(text).style(Look::new().add_modifier(Modifier::BOLD)).wrap(Wrap { trim: true })
 }
 
 fn warnings(snapshot: &Snapshot, height: u16, palette: Palette) -> Text<'static> {
@@ -251,27 +229,17 @@ fn footer(frame: &mut Frame<'_>, area: Rect, listing: Listing, snapshot: &Snapsh
     let fits = keys.len() + own.len() + 2 <= usize::from(area.width);
     frame.render_widget(Line::styled(keys, palette.faint()), area);
     if fits {
-        frame.render_widget(
-            Line::styled(own, palette.faint()).alignment(Alignment::Right),
-            area,
-        );
+        frame.render_widget(Line::styled(own, palette.faint()).alignment(Alignment::Right), area);
     }
 }
 
 fn draw_help(frame: &mut Frame<'_>, area: Rect) {
     let width = area.width.min(42);
     let height = area.height.min(HELP.len() as u16 + 2);
-    let place = Rect {
-        x: area.x + (area.width - width) / 2,
-        y: area.y + (area.height - height) / 2,
-        width,
-        height,
-    };
+    let place =
+        Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
     frame.render_widget(Clear, place);
-    frame.render_widget(
-        Paragraph::new(HELP.join("\n")).block(Block::bordered().title("keys")),
-        place,
-    );
+    frame.render_widget(Paragraph::new(HELP.join("\n")).block(Block::bordered().title("keys")), place);
 }
 
 #[cfg(test)]

@@ -33,11 +33,8 @@ fn process(pid: u32, parent: Option<u32>, role: Role, mib: u64) -> ProcessLine {
 }
 
 fn job() -> Snapshot {
-    let held = |kind, limit, used| LimitHeld {
-        kind,
-        limit: Bytes::from_mib(limit),
-        used: Bytes::from_mib(used),
-    };
+    let held =
+        |kind, limit, used| LimitHeld { kind, limit: Bytes::from_mib(limit), used: Bytes::from_mib(used) };
     Snapshot {
         name: "vlm".to_owned(),
         command: "python train.py --epochs 3".to_owned(),
@@ -52,13 +49,7 @@ fn job() -> Snapshot {
         },
         bytes_per_minute: 35.0 * 1_048_576.0,
         limits: vec![
-            held(
-                LimitKind::Cgroup {
-                    path: "/job".to_owned(),
-                },
-                4_096,
-                3_200,
-            ),
+            held(LimitKind::Cgroup { path: "/job".to_owned() }, 4_096, 3_200),
             held(LimitKind::Host, 64_000, 20_000),
         ],
         roles: vec![RoleLine {
@@ -67,18 +58,11 @@ fn job() -> Snapshot {
             rss_bytes: Bytes::from_mib(2_800),
             bytes_per_minute: 30.0 * 1_048_576.0,
         }],
-        processes: vec![
-            process(4711, Some(1), Role::Trainer, 2_800),
-            process(1, None, Role::Wrapper, 20),
-        ],
+        processes: vec![process(4711, Some(1), Role::Trainer, 2_800), process(1, None, Role::Wrapper, 20)],
         processes_seen: 9,
         headline: Some("fills a cache until step 83; fits".to_owned()),
         warnings: vec!["short-lived processes are counted only".to_owned()],
-        cost: Cost {
-            cpu_percent: 0.08,
-            rss_bytes: Bytes::from_mib(9),
-            stall_ms: 2.0,
-        },
+        cost: Cost { cpu_percent: 0.08, rss_bytes: Bytes::from_mib(9), stall_ms: 2.0 },
         ..Snapshot::default()
     }
 }
@@ -90,10 +74,7 @@ fn watched() -> View {
         low_bytes: Bytes::from_mib(1_000 + u64::from(i) * 20),
         high_bytes: Bytes::from_mib(1_050 + u64::from(i) * 20),
     });
-    view.take(Answer::History {
-        points: points.collect(),
-    })
-    .unwrap();
+    view.take(Answer::History { points: points.collect() }).unwrap();
     view.take(Answer::Snapshot(Box::new(job()))).unwrap();
     view
 }
@@ -102,14 +83,9 @@ fn watched() -> View {
 fn forty_by_ten_tells_the_whole_story() {
     let lines = screen(&mut watched(), 40, 10);
     let text = lines.join("\n");
-    for part in [
-        "vlm  12 min 05 s",
-        "3.00 GiB  +35.0 MiB/min",
-        "896 MiB left",
-        "trainer",
-        "fits",
-        "the job goes on",
-    ] {
+    for part in
+        ["vlm  12 min 05 s", "3.00 GiB  +35.0 MiB/min", "896 MiB left", "trainer", "fits", "the job goes on"]
+    {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
 }
@@ -132,10 +108,7 @@ fn a_usual_terminal_shows_curve_limits_roles_and_our_own_cost() {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
     assert!(
-        text.chars()
-            .filter(|c| ('\u{2801}'..='\u{28ff}').contains(c))
-            .count()
-            > 40,
+        text.chars().filter(|c| ('\u{2801}'..='\u{28ff}').contains(c)).count() > 40,
         "no curve in\n{text}"
     );
 }
@@ -148,10 +121,7 @@ fn processes_stand_under_their_parent_with_the_reason_of_the_selected_one() {
     let text = screen(&mut view, 120, 30).join("\n");
     assert!(text.contains("\n1 python train.py"), "{text}");
     assert!(text.contains("\n  4711 python train.py"), "{text}");
-    assert!(
-        text.contains("4711 is a trainer: largest anonymous memory under the wrapper"),
-        "{text}"
-    );
+    assert!(text.contains("4711 is a trainer: largest anonymous memory under the wrapper"), "{text}");
     assert!(text.contains("threads"), "{text}");
 }
 
@@ -160,11 +130,7 @@ fn the_help_and_the_wait_for_the_first_tick_are_drawn() {
     let mut view = View::new(Palette::Coloured);
     assert!(screen(&mut view, 60, 12)[0].contains("waiting for the recorder's first tick"));
     view.help = true;
-    assert!(
-        screen(&mut view, 60, 20)
-            .join("\n")
-            .contains("leave; the job goes on")
-    );
+    assert!(screen(&mut view, 60, 20).join("\n").contains("leave; the job goes on"));
 }
 
 #[test]
@@ -173,33 +139,15 @@ fn no_color_means_no_colour_in_any_cell() {
     let mut terminal = Terminal::new(TestBackend::new(120, 40)).unwrap();
     terminal.draw(|frame| draw(frame, &mut view)).unwrap();
     let buffer = terminal.backend().buffer();
-    assert!(
-        buffer
-            .content
-            .iter()
-            .all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset)
-    );
+    assert!(buffer.content.iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
     view.palette = Palette::Coloured;
     terminal.draw(|frame| draw(frame, &mut view)).unwrap();
-    assert!(
-        terminal
-            .backend()
-            .buffer()
-            .content
-            .iter()
-            .any(|cell| cell.fg != Color::Reset)
-    );
+    assert!(terminal.backend().buffer().content.iter().any(|cell| cell.fg != Color::Reset));
 }
 
 #[test]
 fn the_lines_handed_out_are_exactly_the_lines_there_are() {
-    let wants = Wants {
-        limits: 9,
-        table: 500,
-        reason: 1,
-        warnings: 7,
-        headline: 3,
-    };
+    let wants = Wants { limits: 9, table: 500, reason: 1, warnings: 7, headline: 3 };
     for height in 0..300 {
         assert!(share(height, wants).iter().sum::<u16>() <= height);
     }
@@ -217,9 +165,7 @@ fn hostile() -> impl Strategy<Value = String> {
 fn any_kind() -> impl Strategy<Value = LimitKind> {
     prop_oneof![
         hostile().prop_map(|path| LimitKind::Cgroup { path }),
-        any::<u32>().prop_map(|pid| LimitKind::AddressSpace {
-            process: ProcKey { pid, start_ticks: 0 }
-        }),
+        any::<u32>().prop_map(|pid| LimitKind::AddressSpace { process: ProcKey { pid, start_ticks: 0 } }),
         Just(LimitKind::Host),
         Just(LimitKind::DevShm),
         Just(LimitKind::Slurm),
@@ -266,12 +212,7 @@ prop_compose! {
 }
 
 fn any_size() -> impl Strategy<Value = (u16, u16)> {
-    prop_oneof![
-        (0_u16..60, 0_u16..30),
-        (40_u16..400, 10_u16..150),
-        Just((1, 1)),
-        Just((500, 200))
-    ]
+    prop_oneof![(0_u16..60, 0_u16..30), (40_u16..400, 10_u16..150), Just((1, 1)), Just((500, 200))]
 }
 
 proptest! {

@@ -42,11 +42,7 @@ impl Feed {
         stream.set_write_timeout(Some(ASK_PATIENCE))?;
         stream.write_all(&encode(&Ask::Follow))?;
         stream.set_nonblocking(true)?;
-        Ok(Self {
-            stream,
-            lines: LineReader::default(),
-            chunk: vec![0; CHUNK_BYTES],
-        })
+        Ok(Self { stream, lines: LineReader::default(), chunk: vec![0; CHUNK_BYTES] })
     }
 
     /// Takes what has arrived, without waiting. Lines that are no message of ours are skipped: a newer recorder may
@@ -85,9 +81,7 @@ fn cleaned(answer: Answer) -> Answer {
             words::clean_snapshot(&mut snapshot);
             Answer::Snapshot(snapshot)
         }
-        Answer::Error { text } => Answer::Error {
-            text: words::clean(&text),
-        },
+        Answer::Error { text } => Answer::Error { text: words::clean(&text) },
         Answer::History { points } => Answer::History { points },
     }
 }
@@ -117,16 +111,9 @@ mod tests {
     #[test]
     fn a_line_of_a_newer_recorder_is_skipped_and_the_next_one_read() {
         let (mut feed, mut recorder, _folder) = pair();
-        let snapshot = Snapshot {
-            name: "a\x1b[2Jb".to_owned(),
-            ..Snapshot::default()
-        };
-        recorder
-            .write_all(b"{\"answer\":\"poem\",\"lines\":3}\n")
-            .unwrap();
-        recorder
-            .write_all(&encode(&Answer::Snapshot(Box::new(snapshot))))
-            .unwrap();
+        let snapshot = Snapshot { name: "a\x1b[2Jb".to_owned(), ..Snapshot::default() };
+        recorder.write_all(b"{\"answer\":\"poem\",\"lines\":3}\n").unwrap();
+        recorder.write_all(&encode(&Answer::Snapshot(Box::new(snapshot)))).unwrap();
         let mut answers = Vec::new();
         assert_eq!(feed.take(&mut answers).unwrap(), Link::Open);
         assert_eq!(answers.len(), 1);

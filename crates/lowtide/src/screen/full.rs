@@ -25,12 +25,7 @@ pub(super) fn follow(feed: Feed) -> Result<Ended, ScreenError> {
     let mut view = View::new(Palette::from_env());
     let ended = {
         let mut terminal = Seat::take()?;
-        Loop {
-            feed,
-            signals: Seat::catch()?,
-            answers: Vec::new(),
-        }
-        .run(&mut terminal, &mut view)?
+        Loop { feed, signals: Seat::catch()?, answers: Vec::new() }.run(&mut terminal, &mut view)?
     };
     last_state(view.snapshot.as_deref(), &mut io::stdout().lock()).map_err(ScreenError::Terminal)?;
     Ok(ended)
@@ -43,12 +38,10 @@ struct Seat {
 
 impl Seat {
     fn take() -> Result<Self, ScreenError> {
-        ratatui::try_init()
-            .map(|terminal| Self { terminal })
-            .map_err(|error| {
-                give_back();
-                ScreenError::Terminal(error)
-            })
+        ratatui::try_init().map(|terminal| Self { terminal }).map_err(|error| {
+            give_back();
+            ScreenError::Terminal(error)
+        })
     }
 
     fn catch() -> Result<Signals, ScreenError> {
@@ -90,9 +83,7 @@ impl Loop {
         let mut stale = true;
         loop {
             if stale {
-                seat.terminal
-                    .draw(|frame| draw::draw(frame, view))
-                    .map_err(ScreenError::Terminal)?;
+                seat.terminal.draw(|frame| draw::draw(frame, view)).map_err(ScreenError::Terminal)?;
             }
             if self.wait()? == Keyboard::Gone {
                 return Ok(Ended::Signal(Signal::SIGHUP as i32));
@@ -134,14 +125,9 @@ impl Loop {
             Err(errno) => return Err(ScreenError::Terminal(errno.into())),
         }
         let hung_up = |fd: &PollFd<'_>| {
-            fd.revents()
-                .is_some_and(|events| events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR))
+            fd.revents().is_some_and(|events| events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR))
         };
-        Ok(if fds.get(2).is_some_and(hung_up) {
-            Keyboard::Gone
-        } else {
-            Keyboard::There
-        })
+        Ok(if fds.get(2).is_some_and(hung_up) { Keyboard::Gone } else { Keyboard::There })
     }
 }
 

@@ -22,15 +22,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, limits: &[LimitHeld], pale
     sorted.sort_by_key(|limit| limit.headroom());
     sorted.truncate(usize::from(area.height));
     let width = usize::from(area.width);
-    let names: Vec<String> = sorted
-        .iter()
-        .map(|limit| words::limit_name(&limit.kind))
-        .collect();
-    let longest = names
-        .iter()
-        .map(|name| Span::raw(name.as_str()).width())
-        .max()
-        .unwrap_or(0);
+    let names: Vec<String> = sorted.iter().map(|limit| words::limit_name(&limit.kind)).collect();
+    let longest = names.iter().map(|name| Span::raw(name.as_str()).width()).max().unwrap_or(0);
     let room = longest.min((width as f64 * NAME_SHARE) as usize);
     for ((limit, name), row) in sorted.iter().zip(&names).zip(area.rows()) {
         frame.render_widget(limit_line(limit, &tail(name, room), width, palette), row);
@@ -43,11 +36,7 @@ fn limit_line(limit: &LimitHeld, name: &str, width: usize, palette: Palette) -> 
     let long = format!("{} of {}, {} left", limit.used, limit.limit, limit.headroom());
     let short = format!("{} left", limit.headroom());
     let taken = Span::raw(name).width() + share.len() + 3;
-    let words = if width >= taken + long.len() + BAR.1 {
-        long
-    } else {
-        short
-    };
+    let words = if width >= taken + long.len() + BAR.1 { long } else { short };
     let bar = width.saturating_sub(taken + words.len()).min(BAR.0);
     let mut spans = vec![Span::raw(format!("{name} "))];
     if bar >= BAR.1 {
@@ -89,19 +78,12 @@ mod tests {
 
     #[test]
     fn the_line_says_used_limit_and_what_is_left() {
-        let limit = LimitHeld {
-            kind: LimitKind::Host,
-            limit: Bytes::from_mib(1000),
-            used: Bytes::from_mib(750),
-        };
+        let limit =
+            LimitHeld { kind: LimitKind::Host, limit: Bytes::from_mib(1000), used: Bytes::from_mib(750) };
         let line = limit_line(&limit, "host", 70, Palette::Plain).to_string();
         assert_eq!(
             line,
-            format!(
-                "host {}{}  75 % 750 MiB of 1000 MiB, 250 MiB left",
-                "█".repeat(18),
-                "░".repeat(6)
-            )
+            format!("host {}{}  75 % 750 MiB of 1000 MiB, 250 MiB left", "█".repeat(18), "░".repeat(6))
         );
     }
 }

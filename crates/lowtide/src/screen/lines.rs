@@ -25,10 +25,8 @@ pub(super) fn follow(mut feed: Feed, out: &mut impl Write) -> Result<Ended, Scre
         for answer in answers.drain(..) {
             match answer {
                 Answer::Snapshot(snapshot) => {
-                    if let Err(error) = gate
-                        .lines(&snapshot)
-                        .iter()
-                        .try_for_each(|line| writeln!(out, "{line}"))
+                    if let Err(error) =
+                        gate.lines(&snapshot).iter().try_for_each(|line| writeln!(out, "{line}"))
                     {
                         return gone_reader(error);
                     }
@@ -99,11 +97,7 @@ impl Gate {
             || self.limit != limit
             || self.processes != snapshot.processes.len()
             || self.running != snapshot.running;
-        let fresh: Vec<_> = snapshot
-            .warnings
-            .iter()
-            .filter(|text| !self.warnings.contains(text))
-            .collect();
+        let fresh: Vec<_> = snapshot.warnings.iter().filter(|text| !self.warnings.contains(text)).collect();
         let mut lines: Vec<String> = fresh.iter().map(|text| format!("warning: {text}")).collect();
         self.warnings.clone_from(&snapshot.warnings);
         let since = self.printed.map(|printed| snapshot.tick.since(printed));
@@ -124,19 +118,13 @@ mod tests {
     use super::*;
 
     fn at(seconds: f64) -> Snapshot {
-        Snapshot {
-            tick: Tick::from_seconds(seconds),
-            running: true,
-            ..Snapshot::default()
-        }
+        Snapshot { tick: Tick::from_seconds(seconds), running: true, ..Snapshot::default() }
     }
 
     #[test]
     fn a_quiet_job_gives_one_line_in_five_seconds() {
         let mut gate = Gate::default();
-        let count = (0..=100)
-            .filter(|tenth| !gate.lines(&at(f64::from(*tenth) / 10.0)).is_empty())
-            .count();
+        let count = (0..=100).filter(|tenth| !gate.lines(&at(f64::from(*tenth) / 10.0)).is_empty()).count();
         assert_eq!(count, 3);
     }
 
@@ -144,28 +132,16 @@ mod tests {
     fn a_new_headline_does_not_wait() {
         let mut gate = Gate::default();
         gate.lines(&at(0.0));
-        let told = Snapshot {
-            headline: Some("leaks 3 MiB a step".to_owned()),
-            ..at(1.5)
-        };
+        let told = Snapshot { headline: Some("leaks 3 MiB a step".to_owned()), ..at(1.5) };
         assert!(gate.lines(&told)[0].ends_with("leaks 3 MiB a step"));
-        assert!(
-            gate.lines(&Snapshot {
-                tick: Tick::from_seconds(2.5),
-                ..told
-            })
-            .is_empty()
-        );
+        assert!(gate.lines(&Snapshot { tick: Tick::from_seconds(2.5), ..told }).is_empty());
     }
 
     #[test]
     fn a_change_just_after_a_line_is_told_a_moment_later() {
         let mut gate = Gate::default();
         gate.lines(&at(0.0));
-        let told = |seconds| Snapshot {
-            headline: Some("news".to_owned()),
-            ..at(seconds)
-        };
+        let told = |seconds| Snapshot { headline: Some("news".to_owned()), ..at(seconds) };
         assert!(gate.lines(&told(0.5)).is_empty());
         assert_eq!(gate.lines(&told(1.0)).len(), 1);
     }
@@ -174,10 +150,7 @@ mod tests {
     fn a_warning_is_said_once() {
         let mut gate = Gate::default();
         gate.lines(&at(0.0));
-        let warned = |seconds| Snapshot {
-            warnings: vec!["disk full".to_owned()],
-            ..at(seconds)
-        };
+        let warned = |seconds| Snapshot { warnings: vec!["disk full".to_owned()], ..at(seconds) };
         assert_eq!(gate.lines(&warned(0.1)), ["warning: disk full"]);
         assert!(gate.lines(&warned(0.2)).is_empty());
     }
@@ -185,13 +158,7 @@ mod tests {
     #[test]
     fn a_socket_that_closes_while_the_job_runs_is_not_called_an_end() {
         assert_eq!(how_it_ended(Some(&at(1.0))), Ended::RecorderGone);
-        assert_eq!(
-            how_it_ended(Some(&Snapshot {
-                running: false,
-                ..at(1.0)
-            })),
-            Ended::RecorderDone
-        );
+        assert_eq!(how_it_ended(Some(&Snapshot { running: false, ..at(1.0) })), Ended::RecorderDone);
         assert_eq!(how_it_ended(None), Ended::RecorderGone);
     }
 }

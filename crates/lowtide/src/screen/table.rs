@@ -30,10 +30,7 @@ pub(super) fn tree_order(lines: &[ProcessLine]) -> Vec<Place<'_>> {
     let mut children: BTreeMap<ProcKey, Vec<usize>> = BTreeMap::new();
     let mut roots = Vec::new();
     for (index, line) in lines.iter().enumerate() {
-        match line
-            .parent
-            .filter(|parent| known.contains(parent) && *parent != line.key)
-        {
+        match line.parent.filter(|parent| known.contains(parent) && *parent != line.key) {
             Some(parent) => children.entry(parent).or_default().push(index),
             None => roots.push(index),
         }
@@ -63,9 +60,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &mut View) {
         Listing::Roles => roles(snapshot, view.palette),
         Listing::Processes => processes(snapshot, view.palette, area.width),
     };
-    let table = table
-        .row_highlight_style(Look::new().add_modifier(Modifier::REVERSED))
-        .column_spacing(1);
+    let table = table.row_highlight_style(Look::new().add_modifier(Modifier::REVERSED)).column_spacing(1);
     frame.render_stateful_widget(table, area, &mut view.rows);
 }
 
@@ -106,22 +101,14 @@ fn size(bytes: Option<Bytes>) -> Text<'static> {
 fn roles(snapshot: &Snapshot, palette: Palette) -> Table<'static> {
     let head = Row::new([Text::from("role"), right("count"), right("RSS"), right("change")]);
     let rows = snapshot.roles.iter().map(|line| role_row(line, palette));
-    let widths = [
-        Constraint::Length(15),
-        Constraint::Length(6),
-        Constraint::Length(SIZE),
-        Constraint::Length(14),
-    ];
+    let widths =
+        [Constraint::Length(15), Constraint::Length(6), Constraint::Length(SIZE), Constraint::Length(14)];
     Table::new(rows, widths).header(head.style(palette.faint()))
 }
 
 fn role_row(line: &RoleLine, palette: Palette) -> Row<'static> {
     let grows = line.bytes_per_minute > line.rss_bytes.as_f64() * 0.01;
-    let look = if grows {
-        palette.look(Color::Yellow)
-    } else {
-        Look::new()
-    };
+    let look = if grows { palette.look(Color::Yellow) } else { Look::new() };
     Row::new([
         Text::from(line.role.word()),
         right(line.count.to_string()),
@@ -153,11 +140,7 @@ impl Column {
     ];
 
     fn shown(width: u16) -> Vec<Self> {
-        Self::ALL
-            .iter()
-            .filter(|(_, from)| width >= *from)
-            .map(|(column, _)| *column)
-            .collect()
+        Self::ALL.iter().filter(|(_, from)| width >= *from).map(|(column, _)| *column).collect()
     }
 
     fn width(self) -> Constraint {
@@ -186,10 +169,7 @@ impl Column {
             Self::Anon => size(line.anon_bytes),
             Self::Pss => size(line.pss_bytes),
             Self::Swap => size(line.swap_bytes),
-            Self::Threads => right(
-                line.threads
-                    .map_or_else(|| "-".to_owned(), |count| count.to_string()),
-            ),
+            Self::Threads => right(line.threads.map_or_else(|| "-".to_owned(), |count| count.to_string())),
         }
     }
 }
@@ -197,9 +177,7 @@ impl Column {
 fn processes(snapshot: &Snapshot, palette: Palette, width: u16) -> Table<'static> {
     let columns = Column::shown(width);
     let head = std::iter::once(Text::from("process")).chain(columns.iter().map(|column| column.head()));
-    let rows = tree_order(&snapshot.processes)
-        .into_iter()
-        .map(|place| process_row(place, &columns));
+    let rows = tree_order(&snapshot.processes).into_iter().map(|place| process_row(place, &columns));
     let widths = std::iter::once(Constraint::Fill(1)).chain(columns.iter().map(|column| column.width()));
     Table::new(rows, widths).header(Row::new(head).style(palette.faint()))
 }
@@ -233,21 +211,12 @@ mod tests {
     }
 
     fn shape(lines: &[ProcessLine]) -> Vec<(u32, usize)> {
-        tree_order(lines)
-            .iter()
-            .map(|place| (place.line.key.pid, place.depth))
-            .collect()
+        tree_order(lines).iter().map(|place| (place.line.key.pid, place.depth)).collect()
     }
 
     #[test]
     fn children_stand_under_their_parent_largest_first() {
-        let lines = [
-            line(3, Some(2)),
-            line(2, Some(1)),
-            line(9, None),
-            line(1, Some(77)),
-            line(4, Some(2)),
-        ];
+        let lines = [line(3, Some(2)), line(2, Some(1)), line(9, None), line(1, Some(77)), line(4, Some(2))];
         assert_eq!(shape(&lines), [(9, 0), (1, 0), (2, 1), (3, 2), (4, 2)]);
     }
 

@@ -108,11 +108,7 @@ impl View {
             Answer::History { points } => self.begin_with(points),
             Answer::Snapshot(snapshot) => {
                 let total = snapshot.total.bytes;
-                self.append(Point {
-                    seconds: snapshot.tick.seconds(),
-                    low_bytes: total,
-                    high_bytes: total,
-                });
+                self.append(Point { seconds: snapshot.tick.seconds(), low_bytes: total, high_bytes: total });
                 self.snapshot = Some(snapshot);
                 self.follow_choice();
             }
@@ -143,10 +139,7 @@ impl View {
     }
 
     /// What a key does.
-    #[allow(
-        clippy::wildcard_enum_match_arm,
-        reason = "every other key, of crossterm's many, does nothing"
-    )]
+    #[allow(clippy::wildcard_enum_match_arm, reason = "every other key, of crossterm's many, does nothing")]
     pub(super) fn key(&mut self, key: KeyEvent) -> Next {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return control_key(key.code);
@@ -198,10 +191,7 @@ impl View {
     fn follow_choice(&mut self) {
         let Some(snapshot) = &self.snapshot else { return };
         let found = match self.listing {
-            Listing::Roles => snapshot
-                .roles
-                .iter()
-                .position(|line| Some(line.role) == self.chosen_role),
+            Listing::Roles => snapshot.roles.iter().position(|line| Some(line.role) == self.chosen_role),
             Listing::Processes => table::tree_order(&snapshot.processes)
                 .iter()
                 .position(|place| Some(place.line.key) == self.chosen_process),
@@ -299,10 +289,7 @@ mod tests {
     fn q_and_ctrl_c_leave_and_nothing_else_does() {
         let mut view = View::new(Palette::Plain);
         assert_eq!(press(&mut view, KeyCode::Char('q')), Next::Leave);
-        assert_eq!(
-            view.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)),
-            Next::Leave
-        );
+        assert_eq!(view.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), Next::Leave);
         assert_eq!(press(&mut view, KeyCode::Char('c')), Next::Stay);
         assert_eq!(press(&mut view, KeyCode::Esc), Next::Stay);
     }
@@ -320,13 +307,7 @@ mod tests {
         let mut view = View::new(Palette::Plain);
         view.take(Answer::History { points }).unwrap();
         assert!(view.points.len() <= MOST_POINTS);
-        assert_eq!(
-            view.points.iter().map(|point| point.high_bytes).max(),
-            Some(Bytes(999))
-        );
-        assert_eq!(
-            view.points.iter().map(|point| point.low_bytes).min(),
-            Some(Bytes(1))
-        );
+        assert_eq!(view.points.iter().map(|point| point.high_bytes).max(), Some(Bytes(999)));
+        assert_eq!(view.points.iter().map(|point| point.low_bytes).min(), Some(Bytes(1)));
     }
 }

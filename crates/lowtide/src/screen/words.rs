@@ -30,17 +30,7 @@ fn clean_in_place(text: &mut String) {
 
 /// Makes every string of a snapshot harmless.
 pub(crate) fn clean_snapshot(snapshot: &mut Snapshot) {
-    let Snapshot {
-        run_id,
-        name,
-        command,
-        recording,
-        limits,
-        processes,
-        headline,
-        warnings,
-        ..
-    } = snapshot;
+    let Snapshot { run_id, name, command, recording, limits, processes, headline, warnings, .. } = snapshot;
     for text in [run_id, name, command, recording] {
         clean_in_place(text);
     }
@@ -92,11 +82,7 @@ pub(crate) fn limit_name(kind: &LimitKind) -> String {
 
 /// How much of a limit is taken, per cent. A limit of nothing is always full.
 pub(crate) fn percent(limit: &LimitHeld) -> f64 {
-    if limit.limit == Bytes::ZERO {
-        100.0
-    } else {
-        limit.used.as_f64() / limit.limit.as_f64() * 100.0
-    }
+    if limit.limit == Bytes::ZERO { 100.0 } else { limit.used.as_f64() / limit.limit.as_f64() * 100.0 }
 }
 
 /// The limit that will be met first.
@@ -147,16 +133,7 @@ mod tests {
         let said = [0.0, 59.9, 61.0, 3_599.0, 3_600.0, 90_000.0, -3.0, f64::NAN].map(elapsed);
         assert_eq!(
             said,
-            [
-                "0 s",
-                "59 s",
-                "1 min 01 s",
-                "59 min 59 s",
-                "1 h 00 min",
-                "1 d 01 h",
-                "0 s",
-                "0 s"
-            ]
+            ["0 s", "59 s", "1 min 01 s", "59 min 59 s", "1 h 00 min", "1 d 01 h", "0 s", "0 s"]
         );
     }
 
@@ -182,25 +159,10 @@ mod tests {
 
     #[test]
     fn every_limit_has_its_words() {
-        let process = ProcKey {
-            pid: 4711,
-            start_ticks: 1,
-        };
-        assert_eq!(
-            limit_name(&LimitKind::AddressSpace { process }),
-            "address space of 4711"
-        );
-        assert_eq!(
-            limit_name(&LimitKind::Cgroup {
-                path: "/foo".to_owned()
-            }),
-            "cgroup /foo"
-        );
-        let none = LimitHeld {
-            kind: LimitKind::Slurm,
-            limit: Bytes::ZERO,
-            used: Bytes::ZERO,
-        };
+        let process = ProcKey { pid: 4711, start_ticks: 1 };
+        assert_eq!(limit_name(&LimitKind::AddressSpace { process }), "address space of 4711");
+        assert_eq!(limit_name(&LimitKind::Cgroup { path: "/foo".to_owned() }), "cgroup /foo");
+        let none = LimitHeld { kind: LimitKind::Slurm, limit: Bytes::ZERO, used: Bytes::ZERO };
         assert_eq!(limit_words(&none), "Slurm 100 % of 0 B, 0 B left");
     }
 
