@@ -1,1 +1,43 @@
-fn main() {}
+//! The project's own tasks: `cargo xtask check|test|bench|score|guest|arrows`.
+//!
+//! One tool for people and CI, so that what is green here is green there.
+
+mod arrows;
+mod bench;
+mod check;
+mod commands;
+mod test;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask check    fmt, clippy, tests, crate arrows, docs: what must hold before a commit
+cargo xtask test     all tests; makes its own Python environment with numpy and Pillow
+cargo xtask bench    the promised numbers, measured beside psutil, mprof and psrecord in one run
+cargo xtask arrows   only the crate arrows
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (verb, rest) = match arguments.split_first() {
+        Some((verb, rest)) => (verb.as_str(), rest),
+        None => ("help", &[][..]),
+    };
+    let done = match verb {
+        "check" => check::check(),
+        "test" => test::test(rest),
+        "bench" => bench::bench(rest),
+        "arrows" => arrows::arrows(),
+        _ => {
+            eprint!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("error: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,2 +1,44 @@
-//! The lowtide command.
-fn main() {}
+//! The lowtide command: parses, calls one verb, prints, exits. One printer, one exit.
+
+mod cli;
+mod commands;
+mod duration;
+mod failure;
+mod relay;
+mod render;
+mod screen;
+
+use clap::FromArgMatches;
+use cli::{Cli, Command};
+use failure::{COULD_NOT, Failure};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let matches = cli::declaration().get_matches();
+    let result = Cli::from_arg_matches(&matches)
+        .map_err(Failure::from)
+        .and_then(|cli| dispatch(cli.command));
+    match result {
+        Ok(code) => code,
+        Err(failure) => {
+            render::complain(&failure.text());
+            ExitCode::from(COULD_NOT)
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Run(args) => commands::run::run(args),
+        Command::Watch(args) => commands::watch::watch(&args),
+        Command::List(args) => commands::list::list(&args),
+        Command::Export(args) => commands::export::export(&args),
+        Command::Doctor(args) => commands::doctor::doctor(&args),
+        Command::Demo(args) => commands::demo::demo(args),
+        Command::Completions { shell } => commands::completions::completions(shell),
+        Command::Man { to } => commands::man::man(to.as_deref()),
+        Command::Relay(args) => commands::run::relay(args),
+        Command::GpuHelper { every_ms } => commands::gpu_helper::gpu_helper(every_ms),
+        Command::DemoJob { part } => commands::demo::job(part),
+    }
+}

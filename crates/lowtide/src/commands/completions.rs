@@ -1,0 +1,14 @@
+//! `lowtide completions SHELL`.
+
+use crate::cli;
+use crate::failure::Failure;
+use crate::render;
+use clap_complete::Shell;
+use std::process::ExitCode;
+
+pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Failure> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut cli::declaration(), "lowtide", &mut text);
+    render::bytes(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

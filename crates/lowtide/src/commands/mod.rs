@@ -1,0 +1,12 @@
+//! One file a verb.
+
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod export;
+pub(crate) mod gpu_helper;
+pub(crate) mod list;
+pub(crate) mod man;
+pub(crate) mod recorder;
+pub(crate) mod run;
+pub(crate) mod watch;

@@ -1,0 +1,226 @@
+//! `lowtide watch`: look at a job that already runs.
+//!
+//! Recording and showing are two processes, so that a closed terminal or a crashed screen costs no sample: a job that
+//! nobody records yet gets a recorder of its own, and the screen follows that one's socket like any other.
+
+use super::recorder;
+use crate::cli::{Format, WatchArgs};
+use crate::failure::Failure;
+use crate::render::{self, Console};
+use crate::screen::{self, Style};
+use lowtide_model::Exit;
+use lowtide_probe::Root;
+use lowtide_probe::jobs::{self, Candidate};
+use lowtide_run::{Finished, SOCKET_NAME};
+use lowtide_wire::{Answer, Ask, LineReader, Snapshot, encode};
+use std::io::{IsTerminal, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// A recorder answers at once; one that does not is stopped or gone.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A new recorder needs a moment to open its socket.
+const START_PATIENCE: Duration = Duration::from_secs(15);
+
+pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
+    let Some(pid) = wanted(args)? else {
+        return list_jobs(args);
+    };
+    if args.recorder {
+        return record(args, pid);
+    }
+    if let Some((socket, snapshot)) = running().into_iter().find(|(_, snapshot)| holds(snapshot, pid)) {
+        render::say(&format!("following {} ({})\n", snapshot.name, snapshot.recording))?;
+        return follow(&socket, args).map(|()| ExitCode::SUCCESS);
+    }
+    record_and_follow(args, pid)
+}
+
+fn holds(snapshot: &Snapshot, pid: u32) -> bool {
+    snapshot.processes.iter().any(|process| process.key.pid == pid)
+}
+
+/// The pid that was asked for, by number or by text.
+fn wanted(args: &WatchArgs) -> Result<Option<u32>, Failure> {
+    let Some(text) = &args.matching else {
+        return Ok(args.pid);
+    };
+    let found = jobs::matching(&Root::live(), text);
+    match found.as_slice() {
+        [] => Err(Failure::new(format!("no process has `{text}` in its command"))
+            .hint("`lowtide watch` without an argument lists what looks like a job")),
+        [one] => Ok(Some(one.key.pid)),
+        several => {
+            let lines: String = several
+                .iter()
+                .map(|job| format!("\n  {}", render::job_line(job)))
+                .collect();
+            Err(Failure::new(format!(
+                "`{text}` is in the command of {} jobs:{lines}",
+                several.len()
+            ))
+            .hint("give the pid of the one you mean"))
+        }
+    }
+}
+
+fn list_jobs(args: &WatchArgs) -> Result<ExitCode, Failure> {
+    let running = running();
+    let candidates: Vec<Candidate> = jobs::candidates(&Root::live())
+        .into_iter()
+        .filter(|job| !running.iter().any(|(_, snapshot)| holds(snapshot, job.key.pid)))
+        .collect();
+    let snapshots: Vec<&Snapshot> = running.iter().map(|(_, snapshot)| snapshot).collect();
+    match args.recording.format {
+        Format::Text => render::say(&render::jobs_text(&snapshots, &candidates))?,
+        Format::Json => render::say(&format!("{}\n", render::jobs_json(&snapshots, &candidates)))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every recorder of this user that answers, with what it says.
+fn running() -> Vec<(PathBuf, Snapshot)> {
+    let Ok(folder) = recorder::runtime_dir() else {
+        return Vec::new();
+    };
+    let entries = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok);
+    let sockets = entries.map(|entry| entry.path().join(SOCKET_NAME));
+    sockets
+        .filter_map(|socket| ask_status(&socket).map(|snapshot| (socket, snapshot)))
+        .collect()
+}
+
+fn ask_status(socket: &Path) -> Option<Snapshot> {
+    let mut stream = UnixStream::connect(socket).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.write_all(&encode(&Ask::Status)).ok()?;
+    let mut lines = LineReader::default();
+    let mut buffer = [0; 16384];
+    loop {
+        match lines.next_message::<Answer>() {
+            Some(Ok(Answer::Snapshot(snapshot))) => return Some(*snapshot),
+            Some(Ok(Answer::History { .. })) => {}
+            Some(Ok(Answer::Error { .. }) | Err(_)) => return None,
+            None => {
+                let length = stream.read(&mut buffer).ok().filter(|length| *length > 0)?;
+                lines.feed(&buffer[..length]).ok()?;
+            }
+        }
+    }
+}
+
+fn follow(socket: &Path, args: &WatchArgs) -> Result<(), Failure> {
+    let full = !args.lines && std::io::stdout().is_terminal();
+    let ended = screen::follow(socket, if full { Style::Full } else { Style::Lines })?;
+    render::say(&format!("{}\n", ended.words()))?;
+    Ok(())
+}
+
+/// Starts a recorder, shows it, and ends it when the user leaves.
+fn record_and_follow(args: &WatchArgs, pid: u32) -> Result<ExitCode, Failure> {
+    let (recorder, recording, socket) = start_recorder(args, pid)?;
+    let mut recorder = Leaving(recorder);
+    if args.recording.quiet {
+        let _ = recorder.0.wait();
+    } else {
+        follow(&socket, args)?;
+    }
+    recorder.end();
+    let told = recorder::read_back(&recording)?;
+    let root = told.recording.meta.root;
+    let process = told
+        .recording
+        .processes
+        .iter()
+        .find(|process| Some(process.key) == root);
+    let exit = process.and_then(|process| process.exit).unwrap_or(Exit::Unknown);
+    let finished = Finished {
+        exit,
+        recording,
+        survivors: Vec::new(),
+        ooms: Vec::new(),
+    };
+    recorder::tell_end(&finished, &args.recording)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A recorder that is asked to close its file whatever happens to us.
+struct Leaving(Child);
+
+impl Leaving {
+    fn end(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            let pid = nix::unistd::Pid::from_raw(self.0.id() as i32);
+            let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT);
+            let _ = self.0.wait();
+        }
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn start_recorder(args: &WatchArgs, pid: u32) -> Result<(Child, PathBuf, PathBuf), Failure> {
+    let mut command = Command::new(recorder::own_program()?);
+    command
+        .args(["watch", "--recorder", &pid.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    if let Some(out) = &args.recording.out {
+        command.arg("--out").arg(out);
+    }
+    if let Some(name) = &args.recording.name {
+        command.arg("--name").arg(name);
+    }
+    let milliseconds = |time: Duration| format!("{}ms", time.as_millis());
+    command.args(
+        args.recording
+            .interval
+            .iter()
+            .flat_map(|time| ["--interval".to_owned(), milliseconds(*time)]),
+    );
+    command.args(
+        args.length
+            .iter()
+            .flat_map(|time| ["--for".to_owned(), milliseconds(*time)]),
+    );
+    let mut child = command
+        .spawn()
+        .map_err(|error| Failure::new("cannot start a recorder").because(error))?;
+    let mut words = String::new();
+    if let Some(mut stdout) = child.stdout.take() {
+        let until = Instant::now() + START_PATIENCE;
+        let mut byte = [0];
+        while !words.ends_with('\n') && Instant::now() < until && matches!(stdout.read(&mut byte), Ok(1)) {
+            words.push(char::from(byte[0]));
+        }
+    }
+    match serde_json::from_str::<(PathBuf, PathBuf)>(&words) {
+        Ok((recording, socket)) => Ok((child, recording, socket)),
+        Err(_) => {
+            let _ = child.wait();
+            Err(Failure::new(format!("cannot watch process {pid}"))
+                .because("its recorder did not start (see above)"))
+        }
+    }
+}
+
+/// The recorder itself: no screen, one line on standard output that says where it is.
+fn record(args: &WatchArgs, pid: u32) -> Result<ExitCode, Failure> {
+    let top = jobs::root_of(&Root::live(), pid).unwrap_or(pid);
+    let mut reader = lowtide_probe::ProcessReader::open(&Root::live(), top).known();
+    let comm = reader.as_mut().and_then(|reader| reader.identity().comm.known());
+    let mut options = recorder::options(&args.recording, &comm.unwrap_or_else(|| top.to_string()))?;
+    options.length = args.length;
+    let mut console = Console::for_recorder();
+    lowtide_run::watch(top, &options, &mut console)?;
+    Ok(ExitCode::SUCCESS)
+}

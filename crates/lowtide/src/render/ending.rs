@@ -1,0 +1,190 @@
+//! The end of a recording: one sentence, then role by role, limits, cost.
+
+use super::table::{Align, Table};
+use super::{limit_name, plain};
+use crate::commands::recorder::Told;
+use crate::duration;
+use lowtide_model::{ByteDelta, Bytes, EventKind, Exit, Recording, Source};
+use lowtide_run::Finished;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// What there is to say.
+pub(crate) struct Ending<'a> {
+    pub(crate) finished: &'a Finished,
+    pub(crate) told: &'a Told,
+}
+
+impl Ending<'_> {
+    /// For people.
+    pub(crate) fn text(&self) -> String {
+        let (recording, summary) = (&self.told.recording, &self.told.summary);
+        let length = duration::words(Duration::from_secs_f64(summary.seconds));
+        let name = plain(&recording.meta.name, 60);
+        let mut text = format!("lowtide: {name} {} {length}: {}\n", self.verb(), self.how());
+        for oom in &self.finished.ooms {
+            let _ = writeln!(text, "  {}", oom.text);
+        }
+        text.push_str(&self.roles());
+        text.push_str(&self.facts());
+        text
+    }
+
+    fn verb(&self) -> &'static str {
+        if self.told.recording.meta.attached {
+            "was watched for"
+        } else {
+            "ran"
+        }
+    }
+
+    fn how(&self) -> String {
+        match self.finished.exit {
+            Exit::Code(code) => format!("exit code {code}"),
+            Exit::Signal(9) if self.finished.ooms.is_empty() => {
+                "ended by signal 9 (SIGKILL); no OOM counter moved, so a person or a program sent it"
+                    .to_owned()
+            }
+            Exit::Signal(signal) => {
+                let name = nix::sys::signal::Signal::try_from(signal)
+                    .map_or("unknown", nix::sys::signal::Signal::as_str);
+                format!("ended by signal {signal} ({name})")
+            }
+            Exit::Unknown if self.told.recording.meta.attached => "it runs on, or ended unseen".to_owned(),
+            Exit::Unknown => "how it ended is not known".to_owned(),
+        }
+    }
+
+    fn roles(&self) -> String {
+        let heading = [
+            "start",
+            "average",
+            "peak",
+            "floor then",
+            "floor now",
+            "growth",
+            "a minute",
+        ];
+        let mut columns = vec![("role", Align::Left), ("n", Align::Right)];
+        columns.extend(heading.map(|name| (name, Align::Right)));
+        let mut table = Table::new(&columns);
+        let mut row = |name: &str, count: u64, course: &lowtide_verdict::Course| {
+            let mut cells = vec![name.to_owned(), count.to_string()];
+            let sizes = [course.start_bytes, course.average_bytes, course.peak_bytes];
+            cells.extend(sizes.map(|size| size.to_string()));
+            cells.extend([course.floor_start_bytes, course.floor_end_bytes].map(|size| size.to_string()));
+            cells.push(course.growth_bytes.to_string());
+            cells.push(ByteDelta(course.bytes_per_minute as i64).to_string());
+            table.row(cells);
+        };
+        let summary = &self.told.summary;
+        for role in &summary.roles {
+            row(role.role.word(), role.processes, &role.course);
+        }
+        row("whole tree", summary.processes, &summary.total);
+        table.text()
+    }
+
+    fn facts(&self) -> String {
+        let (recording, summary) = (&self.told.recording, &self.told.summary);
+        let mut text = String::new();
+        let mut line = |name: &str, value: String| {
+            let _ = writeln!(text, "  {name:<11} {value}");
+        };
+        line("tree peak", peak_words(summary));
+        if let Some(held) = recording.limits.first() {
+            let (left, limit) = (held.headroom(), held.limit);
+            line(
+                "limit",
+                format!("{left} were left of {limit} ({}) at the end", limit_name(held)),
+            );
+        }
+        for (key, command) in &self.finished.survivors {
+            line(
+                "survivor",
+                format!("process {} runs on: {}", key.pid, plain(command, 80)),
+            );
+        }
+        for event in recording
+            .events
+            .iter()
+            .filter(|event| event.kind == EventKind::Unsharing)
+            .take(4)
+        {
+            line("un-shared", event.text.clone());
+        }
+        if let Some(missed) = missed(recording) {
+            line("not seen", missed);
+        }
+        line("own cost", cost_words(recording, summary.seconds));
+        line("recording", self.finished.recording.display().to_string());
+        text
+    }
+
+    /// For programs.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let (recording, summary) = (&self.told.recording, &self.told.summary);
+        let survivor = |(key, command): &(lowtide_model::ProcKey, String)| serde_json::json!({"process": key, "command": command});
+        serde_json::json!({
+            "schema": "lowtide.summary/1",
+            "event": "end",
+            "recording": self.finished.recording,
+            "run_id": recording.meta.run_id,
+            "name": recording.meta.name,
+            "argv": recording.meta.argv,
+            "exit": self.finished.exit,
+            "oom": self.finished.ooms,
+            "survivors": self.finished.survivors.iter().map(survivor).collect::<Vec<_>>(),
+            "summary": summary,
+            "limits": recording.limits,
+            "source": recording.meta.source,
+            "own_cpu_ns": recording.meta.own_cpu_ns,
+            "own_peak_bytes": recording.meta.own_peak_bytes,
+            "stall_ns": recording.meta.stall_ns,
+            "dropped_rows": recording.meta.dropped_rows,
+        })
+    }
+}
+
+fn peak_words(summary: &lowtide_verdict::Summary) -> String {
+    let (peak, low, high) = (
+        summary.total.peak_bytes,
+        summary.peak_low_bytes,
+        summary.peak_high_bytes,
+    );
+    let band = if low == high {
+        String::new()
+    } else {
+        format!(" ({low} to {high})")
+    };
+    let sum = summary.rss_sum_peak_bytes;
+    let twice = if sum.as_f64() > peak.as_f64() * 1.05 {
+        format!("; a sum of RSS would say {sum}, counting shared pages more than once")
+    } else {
+        String::new()
+    };
+    format!("{peak}{band}{twice}")
+}
+
+/// What this recording could not see, if anything.
+fn missed(recording: &Recording) -> Option<String> {
+    if recording.meta.dropped_rows > 0 {
+        return Some(format!(
+            "{} rows were lost because they could not be written",
+            recording.meta.dropped_rows
+        ));
+    }
+    (recording.meta.source == Some(Source::Listing))
+        .then(|| "processes shorter than a tick (no task events here; `lowtide doctor` says why)".to_owned())
+}
+
+fn cost_words(recording: &Recording, seconds: f64) -> String {
+    let meta = &recording.meta;
+    let cpu = if seconds > 0.0 {
+        meta.own_cpu_ns as f64 / 1e7 / seconds
+    } else {
+        0.0
+    };
+    let (peak, stall) = (Bytes(meta.own_peak_bytes), meta.stall_ns as f64 / 1e6);
+    format!("{cpu:.2} % of one core, {peak}; the job's memory map was held for {stall:.1} ms in all")
+}
