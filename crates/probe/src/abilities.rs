@@ -33,16 +33,9 @@ impl Ability {
         detail: impl FnOnce(&T) -> String,
         advice: &'static str,
     ) -> Self {
-        let text = reading
-            .as_known()
-            .map_or_else(|| reading.word().to_owned(), detail);
+        let text = reading.as_known().map_or_else(|| reading.word().to_owned(), detail);
         let advice = reading.as_known().is_none().then_some(advice);
-        Self {
-            name,
-            reading: reading.map(|_| ()),
-            detail: text,
-            advice,
-        }
+        Self { name, reading: reading.map(|_| ()), detail: text, advice }
     }
 }
 
@@ -50,12 +43,7 @@ impl Ability {
 pub fn all(root: &Root) -> Vec<Ability> {
     let mut abilities = vec![ptrace_scope(root)];
     abilities.extend(child(root));
-    abilities.extend([
-        pressure(root),
-        oom_counter(root),
-        cgroup(root),
-        hidden_limits(root),
-    ]);
+    abilities.extend([pressure(root), oom_counter(root), cgroup(root), hidden_limits(root)]);
     abilities.extend(sources(root));
     abilities.extend([perf_paranoid(root), gpu()]);
     abilities
@@ -74,29 +62,16 @@ fn ptrace_scope(root: &Root) -> Ability {
         Some(other) => format!("{other}: only root may read memory maps"),
         None => "no restriction by Yama".to_owned(),
     };
-    let strict = scope
-        .as_known()
-        .is_some_and(|scope| !matches!(scope.as_str(), "0" | "1"));
+    let strict = scope.as_known().is_some_and(|scope| !matches!(scope.as_str(), "0" | "1"));
     let advice = strict.then_some("run lowtide as root, or set kernel.yama.ptrace_scope to 1");
-    let reading = if strict {
-        Reading::Denied
-    } else {
-        Reading::Known(())
-    };
-    Ability {
-        name: "ptrace scope",
-        reading,
-        detail,
-        advice,
-    }
+    let reading = if strict { Reading::Denied } else { Reading::Known(()) };
+    Ability { name: "ptrace scope", reading, detail, advice }
 }
 
 /// What can be read of a child of ours: that is what a job under `run` is.
 fn child(root: &Root) -> Vec<Ability> {
     let paused = trial::PausedChild::start();
-    let reader = paused
-        .as_ref()
-        .map(|child| ProcessReader::open(root, child.pid()));
+    let reader = paused.as_ref().map(|child| ProcessReader::open(root, child.pid()));
     let mut reader = reader.unwrap_or_default();
     let mut ask = |name, advice, what: fn(&mut ProcessReader) -> Reading<String>| {
         let reading = match &mut reader {
@@ -108,37 +83,19 @@ fn child(root: &Root) -> Vec<Ability> {
         Ability::new(name, reading, String::clone, advice)
     };
     vec![
-        ask(
-            "memory of a child",
-            "mount /proc without hidepid for this user",
-            |reader| {
-                reader.status().map(|status| {
-                    if status.anon.is_some() {
-                        "split by kind"
-                    } else {
-                        "total only (before Linux 4.5)"
-                    }
+        ask("memory of a child", "mount /proc without hidepid for this user", |reader| {
+            reader.status().map(|status| {
+                if status.anon.is_some() { "split by kind" } else { "total only (before Linux 4.5)" }
                     .to_owned()
-                })
-            },
-        ),
-        ask(
-            "sharing (smaps_rollup)",
-            "needs Linux 4.14 and a job that may be traced by us",
-            |reader| {
-                reader
-                    .rollup()
-                    .map(|(_, held)| format!("read in {} us", held.as_micros()))
-            },
-        ),
-        ask(
-            "page flags (pagemap)",
-            "run lowtide as the job's user",
-            |reader| {
-                let pages = reader.exclusive_pages(Duration::from_millis(100));
-                pages.map(|pages| format!("read in {} us", pages.took.as_micros()))
-            },
-        ),
+            })
+        }),
+        ask("sharing (smaps_rollup)", "needs Linux 4.14 and a job that may be traced by us", |reader| {
+            reader.rollup().map(|(_, held)| format!("read in {} us", held.as_micros()))
+        }),
+        ask("page flags (pagemap)", "run lowtide as the job's user", |reader| {
+            let pages = reader.exclusive_pages(Duration::from_millis(100));
+            pages.map(|pages| format!("read in {} us", pages.took.as_micros()))
+        }),
     ]
 }
 
@@ -147,22 +104,12 @@ fn pressure(root: &Root) -> Ability {
         read_feature(&root.proc.join("pressure/memory")).and_then(|bytes| parse::pressure(&bytes).into());
     let detail =
         |pressure: &lowtide_model::Pressure| format!("some {:.2} % of the last 10 s", pressure.some_avg10);
-    Ability::new(
-        "pressure (PSI)",
-        reading,
-        detail,
-        "boot with psi=1 (Linux 4.20 on)",
-    )
+    Ability::new("pressure (PSI)", reading, detail, "boot with psi=1 (Linux 4.20 on)")
 }
 
 fn oom_counter(root: &Root) -> Ability {
     let reading = read_feature(&root.proc.join("vmstat")).and_then(|bytes| parse::oom_kills(&bytes).into());
-    Ability::new(
-        "OOM kill counter",
-        reading,
-        |kills| format!("{kills} since boot"),
-        "needs Linux 4.13",
-    )
+    Ability::new("OOM kill counter", reading, |kills| format!("{kills} since boot"), "needs Linux 4.13")
 }
 
 fn cgroup(root: &Root) -> Ability {
@@ -218,12 +165,7 @@ fn sources(root: &Root) -> Vec<Ability> {
 
 fn perf_paranoid(root: &Root) -> Ability {
     let level = first_line(root, "sys/kernel/perf_event_paranoid");
-    Ability::new(
-        "perf_event_paranoid",
-        level,
-        String::clone,
-        "this kernel has no perf events",
-    )
+    Ability::new("perf_event_paranoid", level, String::clone, "this kernel has no perf events")
 }
 
 fn gpu() -> Ability {

@@ -12,9 +12,7 @@ pub const NS_PER_TICK: u64 = 10_000_000;
 fn now(clock: ClockId) -> u64 {
     // These clocks cannot fail on a kernel that boots this program; zero would only make a time unknown.
     clock_gettime(clock).map_or(0, |time| {
-        (time.tv_sec() as u64)
-            .saturating_mul(1_000_000_000)
-            .saturating_add(time.tv_nsec() as u64)
+        (time.tv_sec() as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec() as u64)
     })
 }
 
@@ -52,9 +50,7 @@ mod tests {
 
     #[test]
     fn a_clock_tick_of_the_kernel_is_ten_milliseconds() {
-        let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)
-            .unwrap()
-            .unwrap();
+        let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).unwrap().unwrap();
         assert_eq!(1_000_000_000 / per_second as u64, NS_PER_TICK);
     }
 

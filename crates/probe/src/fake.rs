@@ -22,10 +22,7 @@ impl FakeProc {
         for folder in [&root.proc, &root.sys, &root.dev_shm] {
             fs::create_dir_all(folder)?;
         }
-        Ok(Self {
-            dir: dir.to_owned(),
-            root,
-        })
+        Ok(Self { dir: dir.to_owned(), root })
     }
 
     /// What the readers are given.
@@ -145,32 +142,14 @@ impl FakeProcess<'_> {
             |name: &str, content: Vec<u8>| self.tree.file(&format!("proc/{}/{name}", self.pid), content);
         file("stat", self.stat())?;
         let pages = self.rss.0 / crate::host::page_bytes();
-        file(
-            "statm",
-            format!("{} {pages} {} 1 0 {pages} 0\n", pages * 2, pages / 4).into_bytes(),
-        )?;
+        file("statm", format!("{} {pages} {} 1 0 {pages} 0\n", pages * 2, pages / 4).into_bytes())?;
         file("status", self.status())?;
         file("comm", [self.comm.as_slice(), b"\n"].concat())?;
-        file(
-            "cmdline",
-            self.argv
-                .iter()
-                .flat_map(|argument| [argument, b"\0".as_slice()].concat())
-                .collect(),
-        )
+        file("cmdline", self.argv.iter().flat_map(|argument| [argument, b"\0".as_slice()].concat()).collect())
     }
 
     fn stat(&self) -> Vec<u8> {
-        let Self {
-            pid,
-            ppid,
-            state,
-            session,
-            terminal,
-            threads,
-            start_ticks,
-            ..
-        } = self;
+        let Self { pid, ppid, state, session, terminal, threads, start_ticks, .. } = self;
         let head = format!("{pid} (").into_bytes();
         let tail = format!(
             ") {state} {ppid} {pid} {session} {terminal} -1 4194304 100 0 2 0 30 12 0 0 20 0 {threads} 0 {start_ticks} \

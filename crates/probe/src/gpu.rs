@@ -69,21 +69,14 @@ impl Gpu {
         let own_pids = namespace.is_ok_and(|link| link.as_os_str() != FIRST_PID_NAMESPACE);
         match nvml.device_count() {
             Ok(0) => Reading::Unsupported,
-            Ok(cards) => Reading::Known(Self {
-                nvml,
-                root,
-                cards,
-                own_pids,
-            }),
+            Ok(cards) => Reading::Known(Self { nvml, root, cards, own_pids }),
             Err(error) => refusal(&error),
         }
     }
 
     /// Reads all cards. One that cannot be read (fallen off the bus) is left out.
     pub fn read(&self) -> Vec<Card> {
-        (0..self.cards)
-            .filter_map(|index| self.card(index).ok())
-            .collect()
+        (0..self.cards).filter_map(|index| self.card(index).ok()).collect()
     }
 
     fn card(&self, index: u32) -> Result<Card, NvmlError> {
@@ -105,24 +98,12 @@ impl Gpu {
     }
 
     fn visible(&self, compute: &[ProcessInfo], graphics: &[ProcessInfo]) -> Reading<Vec<GpuProcess>> {
-        let processes = merge(
-            compute
-                .iter()
-                .chain(graphics)
-                .map(|info| match info.used_gpu_memory {
-                    UsedGpuMemory::Used(used) => (info.pid, Some(used)),
-                    UsedGpuMemory::Unavailable => (info.pid, None),
-                }),
-        );
-        let trusted = !self.own_pids
-            || processes
-                .iter()
-                .all(|process| holds_device(&self.root, process.pid));
-        if trusted {
-            Reading::Known(processes)
-        } else {
-            Reading::Unsupported
-        }
+        let processes = merge(compute.iter().chain(graphics).map(|info| match info.used_gpu_memory {
+            UsedGpuMemory::Used(used) => (info.pid, Some(used)),
+            UsedGpuMemory::Unavailable => (info.pid, None),
+        }));
+        let trusted = !self.own_pids || processes.iter().all(|process| holds_device(&self.root, process.pid));
+        if trusted { Reading::Known(processes) } else { Reading::Unsupported }
     }
 }
 
@@ -133,13 +114,7 @@ fn merge(processes: impl Iterator<Item = (u32, Option<u64>)>) -> Vec<GpuProcess>
         let known: &mut Option<u64> = by_pid.entry(pid).or_default();
         *known = (*known).max(used);
     }
-    by_pid
-        .into_iter()
-        .map(|(pid, used)| GpuProcess {
-            pid,
-            used: used.map(Bytes),
-        })
-        .collect()
+    by_pid.into_iter().map(|(pid, used)| GpuProcess { pid, used: used.map(Bytes) }).collect()
 }
 
 /// Whether the process with this pid, as we see it, has the driver's device open.
@@ -154,11 +129,7 @@ fn holds_device(root: &Root, pid: u32) -> bool {
 }
 
 fn refusal<T>(error: &NvmlError) -> Reading<T> {
-    if matches!(error, NvmlError::NoPermission) {
-        Reading::Denied
-    } else {
-        Reading::Unsupported
-    }
+    if matches!(error, NvmlError::NoPermission) { Reading::Denied } else { Reading::Unsupported }
 }
 
 #[cfg(test)]

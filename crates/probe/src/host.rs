@@ -9,10 +9,7 @@ use std::path::PathBuf;
 /// The page size of this machine.
 pub fn page_bytes() -> u64 {
     let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE);
-    page.ok()
-        .flatten()
-        .and_then(|page| u64::try_from(page).ok())
-        .unwrap_or(4096)
+    page.ok().flatten().and_then(|page| u64::try_from(page).ok()).unwrap_or(4096)
 }
 
 /// One look at the machine.
@@ -127,11 +124,7 @@ pub fn facts(root: &Root) -> Facts {
     let cpus = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN);
     Facts {
         kernel: line("sys/kernel/osrelease"),
-        cpus: cpus
-            .ok()
-            .flatten()
-            .and_then(|count| u32::try_from(count).ok())
-            .unwrap_or(1),
+        cpus: cpus.ok().flatten().and_then(|count| u32::try_from(count).ok()).unwrap_or(1),
         page_bytes: page_bytes(),
         boot_id: line("sys/kernel/random/boot_id"),
         name: line("sys/kernel/hostname"),

@@ -124,8 +124,7 @@ fn exe(dir: &Path) -> Reading<String> {
         Ok(path) => {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
             // The kernel adds this when the program file was replaced.
-            name.map(|name| name.trim_end_matches(" (deleted)").to_owned())
-                .into()
+            name.map(|name| name.trim_end_matches(" (deleted)").to_owned()).into()
         }
         // A kernel thread has no program.
         Err(_) if dir.join("comm").exists() && !dir.join("exe").is_symlink() => Reading::Unsupported,
@@ -144,25 +143,12 @@ mod tests {
 
     #[test]
     fn names_that_hold_secrets_are_not_allowed() {
-        for name in [
-            "AWS_SECRET_ACCESS_KEY",
-            "HF_TOKEN",
-            "WANDB_API_KEY",
-            "PATH",
-            "HOME",
-            "RANKING",
-            "malloc_x",
-            "",
-        ] {
+        for name in
+            ["AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "WANDB_API_KEY", "PATH", "HOME", "RANKING", "malloc_x", ""]
+        {
             assert!(!is_allowed(name), "{name}");
         }
-        for name in [
-            "RANK",
-            "MALLOC_ARENA_MAX",
-            "MALLOC_CONF",
-            "PYTORCH_CUDA_ALLOC_CONF",
-            "LD_PRELOAD",
-        ] {
+        for name in ["RANK", "MALLOC_ARENA_MAX", "MALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "LD_PRELOAD"] {
             assert!(is_allowed(name), "{name}");
         }
     }

@@ -52,9 +52,7 @@ const SURROUNDINGS: &[&str] = &[
     "xterm",
     "zellij",
 ];
-const SHELLS: &[&str] = &[
-    "ash", "bash", "csh", "dash", "fish", "ksh", "nu", "sh", "tcsh", "xonsh", "zsh",
-];
+const SHELLS: &[&str] = &["ash", "bash", "csh", "dash", "fish", "ksh", "nu", "sh", "tcsh", "xonsh", "zsh"];
 
 /// Resident memory from which a tree is worth listing: less than any interpreter with a tensor library loaded.
 const WORTH_LISTING: Bytes = Bytes::from_mib(48);
@@ -140,38 +138,22 @@ struct Machine<'a> {
 impl<'a> Machine<'a> {
     fn read(root: &'a Root) -> Self {
         let page = host::page_bytes();
-        let mut machine = Self {
-            root,
-            processes: BTreeMap::new(),
-            children: BTreeMap::new(),
-        };
+        let mut machine = Self { root, processes: BTreeMap::new(), children: BTreeMap::new() };
         for pid in listing::pids(root) {
             let Some(stat) = stat_of(root, pid).known().filter(|stat| !stat.is_kernel_thread()) else {
                 continue;
             };
             let statm = std::fs::read(root.process(pid).join("statm")).ok();
-            let rss = statm
-                .and_then(|bytes| parse::statm(&bytes, page))
-                .map(|statm| statm.rss)
-                .unwrap_or_default();
+            let rss =
+                statm.and_then(|bytes| parse::statm(&bytes, page)).map(|statm| statm.rss).unwrap_or_default();
             machine.children.entry(stat.ppid).or_default().push(pid);
-            machine.processes.insert(
-                pid,
-                Entry {
-                    stat,
-                    rss,
-                    surrounding: is_surrounding(root, &stat),
-                },
-            );
+            machine.processes.insert(pid, Entry { stat, rss, surrounding: is_surrounding(root, &stat) });
         }
         machine
     }
 
     fn rss(&self, pid: u32) -> Bytes {
-        self.processes
-            .get(&pid)
-            .map(|entry| entry.rss)
-            .unwrap_or_default()
+        self.processes.get(&pid).map(|entry| entry.rss).unwrap_or_default()
     }
 
     /// All descendants. A made-up tree may have circles: none is walked twice.
@@ -230,10 +212,7 @@ impl<'a> Machine<'a> {
         let below = self.below(pid);
         let started = entry.stat.start_ticks.saturating_mul(NS_PER_TICK);
         Some(Candidate {
-            key: ProcKey {
-                pid,
-                start_ticks: entry.stat.start_ticks,
-            },
+            key: ProcKey { pid, start_ticks: entry.stat.start_ticks },
             argv: argv(self.root, pid),
             rss: entry.rss,
             rss_below: below.iter().map(|pid| self.rss(*pid)).sum(),
@@ -256,10 +235,7 @@ fn is_surrounding(root: &Root, stat: &Stat) -> bool {
         return true;
     }
     let is_shell = SHELLS.contains(&name);
-    let runs_nothing = argv
-        .iter()
-        .skip(1)
-        .all(|argument| argument.starts_with('-') && argument != "-c");
+    let runs_nothing = argv.iter().skip(1).all(|argument| argument.starts_with('-') && argument != "-c");
     let leads_terminal = stat.session == stat.pid && stat.terminal != 0;
     is_shell && (runs_nothing || leads_terminal && argv.len() == 1)
 }

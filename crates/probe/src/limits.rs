@@ -29,12 +29,7 @@ mod tests {
     use super::*;
 
     fn slurm_of(variables: &[(&str, &str)]) -> Option<Bytes> {
-        slurm(|name| {
-            variables
-                .iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| (*value).to_owned())
-        })
+        slurm(|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
     }
 
     #[test]

@@ -51,11 +51,7 @@ pub(crate) fn read_feature(path: &Path) -> Reading<Vec<u8>> {
 
 /// A feature file of a process: when it is missing, look whether the process is still there.
 pub(crate) fn refusal_in<T>(error: &io::Error, process: &Path) -> Reading<T> {
-    let kind = if process.join("stat").exists() {
-        Kind::Feature
-    } else {
-        Kind::Process
-    };
+    let kind = if process.join("stat").exists() { Kind::Feature } else { Kind::Process };
     refusal(error, kind)
 }
 
@@ -70,10 +66,7 @@ impl OpenFile {
     /// Opens `path`. Running out of descriptors is no error here.
     pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
         match File::open(&path) {
-            Ok(file) => Ok(Self {
-                path,
-                file: Some(file),
-            }),
+            Ok(file) => Ok(Self { path, file: Some(file) }),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
                 Ok(Self { path, file: None })
             }

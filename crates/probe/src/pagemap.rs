@@ -43,15 +43,9 @@ pub(crate) fn exclusive(process: &Path, page: u64, budget: Duration) -> Reading<
         Ok(both) => both,
         Err(error) => return refusal_in(&error, process),
     };
-    let mut sum = Sum {
-        page,
-        buffer: vec![0; CHUNK],
-        ..Sum::default()
-    };
+    let mut sum = Sum { page, buffer: vec![0; CHUNK], ..Sum::default() };
     let mut complete = maps.len() < CAP;
-    for mapping in parse::lines(&maps)
-        .filter_map(parse::mapping)
-        .filter(|map| map.private && map.accessible)
+    for mapping in parse::lines(&maps).filter_map(parse::mapping).filter(|map| map.private && map.accessible)
     {
         match sum.add(&pagemap, mapping, || begun.elapsed() < budget) {
             Ok(whole) => complete &= whole,

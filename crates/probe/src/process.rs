@@ -57,30 +57,21 @@ impl ProcessReader {
             (Ok(stat), Ok(statm)) => (stat, statm),
             (Err(error), _) | (_, Err(error)) => return refusal(&error, Kind::Process),
         };
-        stat.parse::<STAT, _>(Kind::Process, parse::stat)
-            .map(|first| Self {
-                root: root.clone(),
-                key: ProcKey {
-                    pid,
-                    start_ticks: first.start_ticks,
-                },
-                page: host::page_bytes(),
-                dir,
-                statm,
-                stat,
-                status: None,
-            })
+        stat.parse::<STAT, _>(Kind::Process, parse::stat).map(|first| Self {
+            root: root.clone(),
+            key: ProcKey { pid, start_ticks: first.start_ticks },
+            page: host::page_bytes(),
+            dir,
+            statm,
+            stat,
+            status: None,
+        })
     }
 
     /// Opens the process only if it is still this one.
     pub fn open_key(root: &Root, key: ProcKey) -> Reading<Self> {
-        Self::open(root, key.pid).and_then(|reader| {
-            if reader.key == key {
-                Reading::Known(reader)
-            } else {
-                Reading::Gone
-            }
-        })
+        Self::open(root, key.pid)
+            .and_then(|reader| if reader.key == key { Reading::Known(reader) } else { Reading::Gone })
     }
 
     /// Who it is.
@@ -92,9 +83,7 @@ impl ProcessReader {
     pub fn quick(&mut self) -> Reading<Statm> {
         let page = self.page;
         self.of_this(|reader| {
-            reader
-                .statm
-                .parse::<STATM, _>(Kind::Process, |bytes| parse::statm(bytes, page))
+            reader.statm.parse::<STATM, _>(Kind::Process, |bytes| parse::statm(bytes, page))
         })
     }
 
@@ -102,13 +91,7 @@ impl ProcessReader {
     pub fn stat(&mut self) -> Reading<Stat> {
         let start = self.key.start_ticks;
         let stat = self.stat.parse::<STAT, _>(Kind::Process, parse::stat);
-        stat.and_then(|stat| {
-            if stat.start_ticks == start {
-                Reading::Known(stat)
-            } else {
-                Reading::Gone
-            }
-        })
+        stat.and_then(|stat| if stat.start_ticks == start { Reading::Known(stat) } else { Reading::Gone })
     }
 
     /// What kind of memory it is. The descriptor is taken at the first call.
@@ -139,18 +122,13 @@ impl ProcessReader {
         };
         let held = begun.elapsed();
         // By path, so make sure that it was still this process.
-        self.stat()
-            .and_then(|_| Reading::from(parse::smaps_rollup(&bytes)).map(|pss| (pss, held)))
+        self.stat().and_then(|_| Reading::from(parse::smaps_rollup(&bytes)).map(|pss| (pss, held)))
     }
 
     /// Who it says it is. Read it again after an exec.
     pub fn identity(&mut self) -> Identity {
         let identity = identity::read(&self.root, self.key.pid);
-        if self.stat().as_known().is_some() {
-            identity
-        } else {
-            Identity::gone()
-        }
+        if self.stat().as_known().is_some() { identity } else { Identity::gone() }
     }
 
     /// Sums the anonymous pages that nobody else maps, from `pagemap`, for at most `budget`.
@@ -163,10 +141,6 @@ impl ProcessReader {
     fn of_this<T>(&mut self, read: impl Fn(&Self) -> Reading<T>) -> Reading<T> {
         let value = read(self);
         let kept = self.statm.is_kept() && self.status.as_ref().is_none_or(OpenFile::is_kept);
-        if kept {
-            value
-        } else {
-            self.stat().and_then(|_| value)
-        }
+        if kept { value } else { self.stat().and_then(|_| value) }
     }
 }

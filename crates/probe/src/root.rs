@@ -16,20 +16,12 @@ pub struct Root {
 impl Root {
     /// This machine.
     pub fn live() -> Self {
-        Self {
-            proc: "/proc".into(),
-            sys: "/sys".into(),
-            dev_shm: "/dev/shm".into(),
-        }
+        Self { proc: "/proc".into(), sys: "/sys".into(), dev_shm: "/dev/shm".into() }
     }
 
     /// A tree under `dir` with the folders `proc`, `sys` and `dev/shm`.
     pub fn fake(dir: &Path) -> Self {
-        Self {
-            proc: dir.join("proc"),
-            sys: dir.join("sys"),
-            dev_shm: dir.join("dev/shm"),
-        }
+        Self { proc: dir.join("proc"), sys: dir.join("sys"), dev_shm: dir.join("dev/shm") }
     }
 
     /// The folder of a process.

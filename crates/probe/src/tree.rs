@@ -83,7 +83,8 @@ impl Tree {
     pub fn attached(root: &Root, pid: u32) -> Self {
         let mut tree = Self::empty(root, None);
         tree.adopt_root(pid);
-        tree.pending = tree.resync();
+        let descendants = tree.resync();
+        tree.pending.extend(descendants);
         tree
     }
 
@@ -102,9 +103,8 @@ impl Tree {
 
     fn adopt_root(&mut self, pid: u32) {
         let now = clock::boot_ns();
-        let start_ticks = stat_of(&self.root, pid)
-            .known()
-            .map_or(clock::ticks_of(now), |stat| stat.start_ticks);
+        let start_ticks =
+            stat_of(&self.root, pid).known().map_or(clock::ticks_of(now), |stat| stat.start_ticks);
         let key = ProcKey { pid, start_ticks };
         let mut changes = std::mem::take(&mut self.pending);
         self.join(key, None, start_ticks.saturating_mul(NS_PER_TICK), &mut changes);
@@ -171,14 +171,8 @@ impl Tree {
         match *event {
             TaskEvent::Fork { parent, child, .. } => self.forked(parent, child, at, changes),
             TaskEvent::Exec { pid, .. } => {
-                let member = self
-                    .living
-                    .get(&pid)
-                    .filter(|key| key.start_ticks <= clock::ticks_of(at) + 1);
-                changes.extend(member.map(|key| Change::Execed {
-                    key: *key,
-                    at_boot_ns: at,
-                }));
+                let member = self.living.get(&pid).filter(|key| key.start_ticks <= clock::ticks_of(at) + 1);
+                changes.extend(member.map(|key| Change::Execed { key: *key, at_boot_ns: at }));
             }
             TaskEvent::Exit { pid, exit, .. } => self.exited(pid, exit, at, changes),
         }
@@ -194,13 +188,8 @@ impl Tree {
         };
         let told = clock::ticks_of(at);
         let seen = stat_of(&self.root, child).known().map(|stat| stat.start_ticks);
-        let start_ticks = seen
-            .filter(|start| is_start_of_fork(*start, told))
-            .unwrap_or(told);
-        let key = ProcKey {
-            pid: child,
-            start_ticks,
-        };
+        let start_ticks = seen.filter(|start| is_start_of_fork(*start, told)).unwrap_or(told);
+        let key = ProcKey { pid: child, start_ticks };
         match self.living.get(&child).copied() {
             // Already found by a listing.
             Some(known) if is_start_of_fork(known.start_ticks, told) => return,
@@ -209,12 +198,7 @@ impl Tree {
             None => {}
         }
         self.living.insert(child, key);
-        changes.push(Change::Born {
-            key,
-            parent: Some(parent),
-            at_boot_ns: at,
-            forked: true,
-        });
+        changes.push(Change::Born { key, parent: Some(parent), at_boot_ns: at, forked: true });
     }
 
     fn exited(&mut self, pid: u32, exit: Option<Exit>, at: u64, changes: &mut Vec<Change>) {
@@ -238,10 +222,7 @@ impl Tree {
             if !self.is_living(key) {
                 continue;
             }
-            match stat_of(&self.root, key.pid)
-                .known()
-                .filter(|stat| stat.start_ticks == key.start_ticks)
-            {
+            match stat_of(&self.root, key.pid).known().filter(|stat| stat.start_ticks == key.start_ticks) {
                 // An exec by another thread: a whole process again.
                 Some(stat) if stat.state != 'Z' && exit.is_some() => {}
                 Some(stat) if !stat.is_dead() => self.leaderless.push((key, exit)),
@@ -257,21 +238,12 @@ impl Tree {
 
     fn join(&mut self, key: ProcKey, parent: Option<ProcKey>, at: u64, changes: &mut Vec<Change>) {
         self.living.insert(key.pid, key);
-        changes.push(Change::Born {
-            key,
-            parent,
-            at_boot_ns: at,
-            forked: false,
-        });
+        changes.push(Change::Born { key, parent, at_boot_ns: at, forked: false });
     }
 
     fn leave(&mut self, key: ProcKey, at: u64, exit: Option<Exit>, changes: &mut Vec<Change>) {
         self.living.remove(&key.pid);
-        changes.push(Change::Died {
-            key,
-            at_boot_ns: at,
-            exit,
-        });
+        changes.push(Change::Died { key, at_boot_ns: at, exit });
     }
 }
 
@@ -295,6 +267,8 @@ impl Tree {
         }
         let listed = listed.unwrap_or_default();
         again.extend(&listed.new);
+        again.sort_unstable();
+        again.dedup();
         let mut strangers: Vec<Stat> = again.into_iter().filter_map(|pid| self.stranger(pid)).collect();
         while self.settle(&mut strangers, &listed, changes) {}
     }
@@ -318,9 +292,7 @@ impl Tree {
         if self.living.contains_key(&pid) {
             return None;
         }
-        stat_of(&self.root, pid)
-            .known()
-            .filter(|stat| !stat.is_dead() && !stat.is_kernel_thread())
+        stat_of(&self.root, pid).known().filter(|stat| !stat.is_dead() && !stat.is_kernel_thread())
     }
 
     /// Takes in those strangers whose parent is a member; true when another round may find more.
@@ -329,10 +301,7 @@ impl Tree {
         let mut rest = Vec::new();
         for stat in strangers.drain(..) {
             if self.belongs(&stat) {
-                let key = ProcKey {
-                    pid: stat.pid,
-                    start_ticks: stat.start_ticks,
-                };
+                let key = ProcKey { pid: stat.pid, start_ticks: stat.start_ticks };
                 let parent = self.living.get(&stat.ppid).copied();
                 self.join(key, parent, stat.start_ticks.saturating_mul(NS_PER_TICK), changes);
                 found = true;

@@ -54,16 +54,9 @@ fn memberships(root: &Root, pid: u32) -> Reading<Vec<Membership>> {
 }
 
 fn memory_line(lines: &[Membership]) -> Option<(CgroupVersion, &Membership)> {
-    let v1 = lines
-        .iter()
-        .find(|line| line.controllers.iter().any(|name| name == "memory"));
-    let v2 = || {
-        lines
-            .iter()
-            .find(|line| line.hierarchy == 0 && line.controllers.is_empty())
-    };
-    v1.map(|line| (CgroupVersion::V1, line))
-        .or_else(|| v2().map(|line| (CgroupVersion::V2, line)))
+    let v1 = lines.iter().find(|line| line.controllers.iter().any(|name| name == "memory"));
+    let v2 = || lines.iter().find(|line| line.hierarchy == 0 && line.controllers.is_empty());
+    v1.map(|line| (CgroupVersion::V1, line)).or_else(|| v2().map(|line| (CgroupVersion::V2, line)))
 }
 
 pub(super) fn memory_cgroup(root: &Root, pid: u32) -> Reading<Place> {
@@ -85,12 +78,7 @@ fn place(root: &Root, version: CgroupVersion, line: &Membership, mounts: &[u8]) 
     let (mount, path) = reachable.min_by_key(|(mount, _)| mount.root.len())?;
     let point = root.place(&mount.point);
     let hidden = hides(root, mount, &point, version);
-    Some(Place {
-        version,
-        mount: point,
-        path,
-        hidden,
-    })
+    Some(Place { version, mount: point, path, hidden })
 }
 
 fn carries(mount: &Mount, version: CgroupVersion) -> bool {

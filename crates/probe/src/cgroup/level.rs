@@ -46,9 +46,7 @@ pub struct CgroupReading {
 impl CgroupReading {
     /// The charge without what the kernel takes back at once.
     pub fn working_set(&self) -> Option<Bytes> {
-        self.usage
-            .known()
-            .map(|usage| usage.saturating_sub(self.inactive_file.unwrap_or_default()))
+        self.usage.known().map(|usage| usage.saturating_sub(self.inactive_file.unwrap_or_default()))
     }
 }
 
@@ -125,9 +123,7 @@ impl Level {
     /// Everything.
     pub fn read(&mut self) -> CgroupReading {
         let mut reading = self.read_usage();
-        let rest = self
-            .rest
-            .get_or_insert_with(|| Rest::open(self.version, &self.dir));
+        let rest = self.rest.get_or_insert_with(|| Rest::open(self.version, &self.dir));
         reading.peak = optional_number(&rest.peak).map(Bytes);
         reading.high = limit(&rest.high);
         reading.swap_limit = limit(&rest.swap_limit);
@@ -175,15 +171,7 @@ impl Rest {
         };
         let [peak, high, swap, swap_limit, events, second_events, extra] =
             names.map(|name| OpenFile::open_feature(dir.join(name)));
-        Self {
-            peak,
-            high,
-            swap,
-            swap_limit,
-            events,
-            second_events,
-            extra,
-        }
+        Self { peak, high, swap, swap_limit, events, second_events, extra }
     }
 
     fn read_v1(&self, reading: &mut CgroupReading) {
@@ -205,10 +193,8 @@ impl Rest {
         let all = events(&self.events);
         reading.oom_kills = all.known().and_then(|events| events.oom_kills).into();
         reading.limit_hits = all.known().and_then(|events| events.limit_hits).into();
-        reading.local_oom_kills = events(&self.second_events)
-            .known()
-            .and_then(|events| events.oom_kills)
-            .into();
+        reading.local_oom_kills =
+            events(&self.second_events).known().and_then(|events| events.oom_kills).into();
         reading.swap = optional_number(&self.swap).map(Bytes);
         reading.pressure = from::<512, _>(&self.extra, parse::pressure);
     }

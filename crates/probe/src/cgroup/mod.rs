@@ -54,11 +54,7 @@ impl Cgroups {
         if levels.is_empty() {
             return Reading::Unsupported;
         }
-        Reading::Known(Self {
-            version: place.version,
-            levels,
-            hidden: place.hidden,
-        })
+        Reading::Known(Self { version: place.version, levels, hidden: place.hidden })
     }
 
     /// Which interface it is.
@@ -83,9 +79,7 @@ impl Cgroups {
 
     /// Reads the cgroup itself.
     pub fn read(&mut self) -> CgroupReading {
-        self.levels
-            .first_mut()
-            .map_or_else(CgroupReading::default, Level::read)
+        self.levels.first_mut().map_or_else(CgroupReading::default, Level::read)
     }
 
     /// The lowest limit on the way up. `Known(None)`: there is none. `Unsupported`: none is seen, but levels are
@@ -98,22 +92,15 @@ impl Cgroups {
             if let Reading::Known(Limit::At(limit)) = reading.limit
                 && tight.as_ref().is_none_or(|known| limit < known.limit)
             {
-                tight = Some(TightLimit {
-                    path: level.path().to_owned(),
-                    limit,
-                    used: reading.working_set(),
-                });
+                tight =
+                    Some(TightLimit { path: level.path().to_owned(), limit, used: reading.working_set() });
             }
             inherited = inherited.or(reading.hierarchical_limit);
         }
         match (tight, inherited) {
             // v1 tells the lowest limit of all levels, the hidden ones too.
             (known, Some(Limit::At(limit))) if known.as_ref().is_none_or(|known| limit < known.limit) => {
-                Reading::Known(Some(TightLimit {
-                    path: "(hidden)".to_owned(),
-                    limit,
-                    used: None,
-                }))
+                Reading::Known(Some(TightLimit { path: "(hidden)".to_owned(), limit, used: None }))
             }
             (Some(known), _) => Reading::Known(Some(known)),
             (None, None) if self.hidden => Reading::Unsupported,
@@ -162,11 +149,7 @@ fn folders_in(dir: &Path) -> Vec<PathBuf> {
         return Vec::new();
     };
     let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    entries
-        .filter_map(Result::ok)
-        .filter(is_folder)
-        .map(|entry| entry.path())
-        .collect()
+    entries.filter_map(Result::ok).filter(is_folder).map(|entry| entry.path()).collect()
 }
 
 #[cfg(test)]

@@ -3,10 +3,7 @@
 //! Root could always listen, others can from Linux 6.6 on. Outside the first pid and user namespace it stays mute.
 //! A filter in the kernel drops threads and other event kinds, so foreign work does not wake us; from 6.6 on the
 //! kernel does not even make the events that nobody asked for.
-#![allow(
-    unsafe_code,
-    reason = "the connector's protocol and socket filters have no safe wrapper"
-)]
+#![allow(unsafe_code, reason = "the connector's protocol and socket filters have no safe wrapper")]
 
 use super::{Drained, TaskEvent, trial};
 use crate::clock;
@@ -45,11 +42,7 @@ impl Connector {
     pub(super) fn open() -> Reading<Self> {
         // Asking for three kinds of event only is understood from 6.6 on and ignored before: then ask for all.
         let asked = Self::listening(&[LISTEN, FORK | EXEC | EXIT]);
-        if matches!(asked, Reading::Unsupported) {
-            Self::listening(&[LISTEN])
-        } else {
-            asked
-        }
+        if matches!(asked, Reading::Unsupported) { Self::listening(&[LISTEN]) } else { asked }
     }
 
     fn listening(request: &[u32]) -> Reading<Self> {
@@ -113,9 +106,7 @@ impl Connector {
 
     pub(super) fn drain(&self, out: &mut Vec<TaskEvent>) -> Drained {
         let mut drained = Drained::default();
-        let to_boot = clock::boot_minus_monotonic()
-            .cast_signed()
-            .saturating_add(self.skew_ns);
+        let to_boot = clock::boot_minus_monotonic().cast_signed().saturating_add(self.skew_ns);
         let mut buffer = [0; 512];
         loop {
             match socket::recvfrom::<NetlinkAddr>(self.socket.as_raw_fd(), &mut buffer) {
@@ -137,48 +128,26 @@ fn event(message: &[u8], to_boot: i64) -> Option<TaskEvent> {
     if word(SENDER)? != GROUP_PROC {
         return None;
     }
-    let stamp = message
-        .get(STAMP..STAMP + 8)?
-        .try_into()
-        .ok()
-        .map(u64::from_ne_bytes)?;
+    let stamp = message.get(STAMP..STAMP + 8)?.try_into().ok().map(u64::from_ne_bytes)?;
     let at = Some(stamp.saturating_add_signed(to_boot));
     let body = |index: usize| word(BODY + 4 * index);
     match word(WHAT)? {
-        FORK if body(2)? == body(3)? => Some(TaskEvent::Fork {
-            parent: body(1)?,
-            child: body(3)?,
-            at,
-        }),
+        FORK if body(2)? == body(3)? => Some(TaskEvent::Fork { parent: body(1)?, child: body(3)?, at }),
         EXEC if body(0)? == body(1)? => Some(TaskEvent::Exec { pid: body(1)?, at }),
         EXIT if body(0)? == body(1)? => {
             let exit = Some(exit_of(body(2)?.cast_signed()));
-            Some(TaskEvent::Exit {
-                pid: body(1)?,
-                at,
-                exit,
-            })
+            Some(TaskEvent::Exit { pid: body(1)?, at, exit })
         }
         _ => None,
     }
 }
 
 const fn step(code: u32, k: u32) -> libc::sock_filter {
-    libc::sock_filter {
-        code: code as u16,
-        jt: 0,
-        jf: 0,
-        k,
-    }
+    libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
 }
 
 const fn jump(code: u32, k: u32, yes: u8, no: u8) -> libc::sock_filter {
-    libc::sock_filter {
-        code: code as u16,
-        jt: yes,
-        jf: no,
-        k,
-    }
+    libc::sock_filter { code: code as u16, jt: yes, jf: no, k }
 }
 
 /// Lets through forks and exits of whole processes, and execs. The filter reads words as big-endian, the messages
@@ -187,12 +156,7 @@ fn attach_filter(socket: &OwnedFd) -> nix::Result<()> {
     use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_MISC, BPF_RET, BPF_TAX, BPF_W, BPF_X};
     let load = |at: usize| step(BPF_LD | BPF_W | BPF_ABS, at as u32);
     let is = |what: u32, yes: u8, no: u8| {
-        jump(
-            BPF_JMP | BPF_JEQ | BPF_K,
-            u32::from_be_bytes(what.to_ne_bytes()),
-            yes,
-            no,
-        )
+        jump(BPF_JMP | BPF_JEQ | BPF_K, u32::from_be_bytes(what.to_ne_bytes()), yes, no)
     };
     let same = |yes: u8, no: u8| jump(BPF_JMP | BPF_JEQ | BPF_X, 0, yes, no);
     let keep = |value: u32| step(BPF_RET | BPF_K, value);
@@ -216,10 +180,7 @@ fn attach_filter(socket: &OwnedFd) -> nix::Result<()> {
         keep(u32::MAX),
         keep(0),
     ];
-    let filter = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.as_mut_ptr(),
-    };
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: the kernel copies the program, which lives until after the call, and checks it.
     let result = unsafe {
         libc::setsockopt(

@@ -29,21 +29,14 @@ pub(crate) struct Listed {
 impl Listing {
     pub(crate) fn new(root: &Root) -> Self {
         let newest = OpenFile::open_feature(root.proc.join("sys/kernel/ns_last_pid"));
-        Self {
-            newest,
-            cursor: None,
-            before: Vec::new(),
-        }
+        Self { newest, cursor: None, before: Vec::new() }
     }
 
     /// Lists /proc unless nothing can have been started since the last call.
     pub(crate) fn look(&mut self, root: &Root) -> Option<Listed> {
         // Before the listing: what starts in between is looked at again next time.
         let cursor = crate::host::from::<64, _>(&self.newest, parse::pid_max).known();
-        let range = self
-            .cursor
-            .zip(cursor)
-            .map(|(after, up_to)| PidRange { after, up_to });
+        let range = self.cursor.zip(cursor).map(|(after, up_to)| PidRange { after, up_to });
         if range.is_some_and(PidRange::is_empty) {
             return None;
         }

@@ -101,12 +101,8 @@ impl Feed {
         if scope == Scope::OwnChildren {
             sources.push(Source::Perf);
         }
-        let best = sources
-            .into_iter()
-            .find_map(|source| Self::open_as(root, source).known());
-        best.unwrap_or(Self {
-            inner: Inner::Listing,
-        })
+        let best = sources.into_iter().find_map(|source| Self::open_as(root, source).known());
+        best.unwrap_or(Self { inner: Inner::Listing })
     }
 
     /// Opens this source, or says why it cannot be had. A made-up tree has no events: it can only be listed.

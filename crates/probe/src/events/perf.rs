@@ -3,10 +3,7 @@
 //! Works without privileges where `perf_event_paranoid` is 2 or less, also inside pid namespaces, but sees only
 //! what the opening thread starts afterwards. One ring of 32 KiB for each CPU, because an inherited event cannot
 //! have one for all. It follows no program that gains privileges on exec (setuid), and it tells no exit codes.
-#![allow(
-    unsafe_code,
-    reason = "perf_event_open has no wrapper, and its ring is shared memory"
-)]
+#![allow(unsafe_code, reason = "perf_event_open has no wrapper, and its ring is shared memory")]
 
 use super::{Drained, TaskEvent, trial};
 use crate::{clock, host};
@@ -95,12 +92,7 @@ impl Perf {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Self {
-            epoll,
-            rings,
-            waiting: Vec::new(),
-            settle_ns: 0,
-        })
+        Ok(Self { epoll, rings, waiting: Vec::new(), settle_ns: 0 })
     }
 
     fn proven(mut self) -> Reading<Self> {
@@ -111,11 +103,7 @@ impl Perf {
             self.drain(events);
         });
         self.settle_ns = SETTLE_NS;
-        if told.is_some() {
-            Reading::Known(self)
-        } else {
-            Reading::Unsupported
-        }
+        if told.is_some() { Reading::Known(self) } else { Reading::Unsupported }
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -137,11 +125,7 @@ impl Perf {
 
 fn configured_cpus() -> i32 {
     let count = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_CONF);
-    count
-        .ok()
-        .flatten()
-        .and_then(|count| i32::try_from(count).ok())
-        .unwrap_or(1)
+    count.ok().flatten().and_then(|count| i32::try_from(count).ok()).unwrap_or(1)
 }
 
 /// The event and the ring of one CPU.
@@ -173,14 +157,7 @@ impl Ring {
         };
         // SAFETY: the kernel reads `size` bytes of the attributes; pid 0 is the calling thread.
         let fd = Errno::result(unsafe {
-            libc::syscall(
-                libc::SYS_perf_event_open,
-                &raw const attributes,
-                0,
-                cpu,
-                -1,
-                CLOSE_ON_EXEC,
-            )
+            libc::syscall(libc::SYS_perf_event_open, &raw const attributes, 0, cpu, -1, CLOSE_ON_EXEC)
         })?;
         // SAFETY: the call succeeded, so the descriptor is ours alone.
         let event = unsafe { OwnedFd::from_raw_fd(fd as i32) };
@@ -271,11 +248,7 @@ fn event(kind: u32, misc: u16, record: &[u8]) -> Option<(u64, TaskEvent)> {
     let (pid, second, third) = (word(8)?, word(12)?, word(16));
     let event = match kind {
         // Both are: process, parent process, thread, parent thread.
-        FORK if third == Some(pid) => TaskEvent::Fork {
-            parent: second,
-            child: pid,
-            at,
-        },
+        FORK if third == Some(pid) => TaskEvent::Fork { parent: second, child: pid, at },
         EXIT if third == Some(pid) => TaskEvent::Exit { pid, at, exit: None },
         COMM if misc & COMM_IS_EXEC != 0 && second == pid => TaskEvent::Exec { pid, at },
         _ => return None,

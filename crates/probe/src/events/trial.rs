@@ -38,9 +38,7 @@ fn told(events: &[TaskEvent], child: u32) -> Option<u64> {
         TaskEvent::Fork { child: pid, at, .. } if *pid == child => *at,
         TaskEvent::Fork { .. } | TaskEvent::Exec { .. } | TaskEvent::Exit { .. } => None,
     })?;
-    let died = events
-        .iter()
-        .any(|event| matches!(event, TaskEvent::Exit { pid, .. } if *pid == child));
+    let died = events.iter().any(|event| matches!(event, TaskEvent::Exit { pid, .. } if *pid == child));
     died.then_some(born)
 }
 
@@ -60,9 +58,7 @@ impl PausedChild {
                 unsafe { libc::syscall(libc::SYS_ppoll, 0_usize, 0_usize, 0_usize, 0_usize, 0_usize) };
             }
         }
-        Some(Self {
-            pid: Pid::from_raw(pid),
-        })
+        Some(Self { pid: Pid::from_raw(pid) })
     }
 
     /// Its pid.

@@ -50,9 +50,7 @@ pub struct Mount {
 
 /// Reads the lines of `mountinfo` whose file system type `wanted` accepts.
 pub fn mountinfo(bytes: &[u8], wanted: impl Fn(&[u8]) -> bool) -> Vec<Mount> {
-    lines(bytes)
-        .filter_map(|line| mount_line(line, &wanted))
-        .collect()
+    lines(bytes).filter_map(|line| mount_line(line, &wanted)).collect()
 }
 
 fn mount_line(line: &[u8], wanted: impl Fn(&[u8]) -> bool) -> Option<Mount> {
@@ -102,13 +100,9 @@ pub fn cgroup_limit(bytes: &[u8]) -> Option<Limit> {
     const NONE_FROM: u64 = (i64::MAX as u64) & !0xf_ffff;
     match words(bytes).next()? {
         b"max" => Some(Limit::Unlimited),
-        word => number(word).map(|size| {
-            if size >= NONE_FROM {
-                Limit::Unlimited
-            } else {
-                Limit::At(Bytes(size))
-            }
-        }),
+        word => {
+            number(word).map(|size| if size >= NONE_FROM { Limit::Unlimited } else { Limit::At(Bytes(size)) })
+        }
     }
 }
 
@@ -145,11 +139,8 @@ pub fn cgroup_stat_v2(bytes: &[u8]) -> CgroupStat {
             b"kernel" => stat.kernel = size,
             // Before Linux 5.18 there is no sum, only its parts.
             b"kernel_stack" | b"slab" | b"pagetables" | b"percpu" => {
-                kernel_parts = Some(
-                    kernel_parts
-                        .unwrap_or_default()
-                        .saturating_add(size.unwrap_or_default()),
-                );
+                kernel_parts =
+                    Some(kernel_parts.unwrap_or_default().saturating_add(size.unwrap_or_default()));
             }
             _ => {}
         }
@@ -189,34 +180,20 @@ pub struct MemoryEvents {
 
 /// Reads v2's `memory.events` and `memory.events.local`.
 pub fn memory_events_v2(bytes: &[u8]) -> MemoryEvents {
-    let find = |wanted: &[u8]| {
-        pairs(bytes)
-            .find(|(key, _)| *key == wanted)
-            .and_then(|(_, value)| number(value))
-    };
-    MemoryEvents {
-        oom_kills: find(b"oom_kill"),
-        limit_hits: find(b"max"),
-        high_hits: find(b"high"),
-    }
+    let find =
+        |wanted: &[u8]| pairs(bytes).find(|(key, _)| *key == wanted).and_then(|(_, value)| number(value));
+    MemoryEvents { oom_kills: find(b"oom_kill"), limit_hits: find(b"max"), high_hits: find(b"high") }
 }
 
 /// Reads v1's `memory.oom_control`.
 pub fn memory_events_v1(bytes: &[u8]) -> MemoryEvents {
-    let oom_kills = pairs(bytes)
-        .find(|(key, _)| *key == b"oom_kill")
-        .and_then(|(_, value)| number(value));
-    MemoryEvents {
-        oom_kills,
-        ..MemoryEvents::default()
-    }
+    let oom_kills = pairs(bytes).find(|(key, _)| *key == b"oom_kill").and_then(|(_, value)| number(value));
+    MemoryEvents { oom_kills, ..MemoryEvents::default() }
 }
 
 /// The pids of `cgroup.procs`. A process outside our pid namespace stands there as 0.
 pub fn cgroup_pids(bytes: &[u8]) -> impl Iterator<Item = u32> {
-    lines(bytes)
-        .filter_map(number)
-        .filter_map(|pid| u32::try_from(pid).ok())
+    lines(bytes).filter_map(number).filter_map(|pid| u32::try_from(pid).ok())
 }
 
 fn pairs(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {

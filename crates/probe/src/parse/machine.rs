@@ -65,17 +65,12 @@ fn share(line: &[u8], key: &[u8]) -> Option<f64> {
 }
 
 fn total(line: &[u8]) -> Option<u64> {
-    words(line)
-        .find_map(|word| word.strip_prefix(b"total="))
-        .and_then(number)
+    words(line).find_map(|word| word.strip_prefix(b"total=")).and_then(number)
 }
 
 /// The largest pid there can be, from `sys/kernel/pid_max`, or the newest one, from `sys/kernel/ns_last_pid`.
 pub fn pid_max(bytes: &[u8]) -> Option<u32> {
-    words(bytes)
-        .next()
-        .and_then(number)
-        .and_then(|pid| u32::try_from(pid).ok())
+    words(bytes).next().and_then(number).and_then(|pid| u32::try_from(pid).ok())
 }
 
 /// The pids handed out between two moments. The kernel counts up and wraps around, so they lie in one range.

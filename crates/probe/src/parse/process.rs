@@ -18,11 +18,7 @@ pub struct Statm {
 /// Reads `statm`, which counts in pages.
 pub fn statm(bytes: &[u8], page: u64) -> Option<Statm> {
     let mut fields = words(bytes).map(|word| number(word).map(|pages| Bytes::from_pages(pages, page)));
-    Some(Statm {
-        size: fields.next()??,
-        rss: fields.next()??,
-        shared: fields.next()??,
-    })
+    Some(Statm { size: fields.next()??, rss: fields.next()??, shared: fields.next()?? })
 }
 
 /// `stat`: the life of a process.
@@ -52,6 +48,9 @@ pub struct Stat {
     pub threads: u32,
     /// Start in clock ticks since boot.
     pub start_ticks: u64,
+    /// Where its code and its stack begin: drawn anew by every exec, inherited by fork. `None` to those who may not
+    /// know, and for threads of the kernel.
+    pub layout: Option<(u64, u64)>,
     /// The wait status of a dead process that was not yet reaped. The kernel says 0 to those who may not know.
     pub wait_status: Option<i32>,
 }
@@ -71,9 +70,7 @@ impl Stat {
 
     /// How a dead process ended. A 0 is not believed: it is also what the kernel tells strangers.
     pub fn exit(&self) -> Option<Exit> {
-        self.wait_status
-            .filter(|status| self.is_dead() && *status != 0)
-            .map(exit_of)
+        self.wait_status.filter(|status| self.is_dead() && *status != 0).map(exit_of)
     }
 }
 
@@ -99,6 +96,8 @@ pub fn stat(bytes: &[u8]) -> Option<Stat> {
     let (user, system) = (next(1)?, next(0)?);
     let (threads, start) = (next(4)?, next(1)?);
     let unsigned = |value: i64| u32::try_from(value).unwrap_or(0);
+    let mut address = |skip: usize| fields.nth(skip).and_then(number).filter(|address| *address > 1);
+    let (code, stack) = (address(3), address(1));
     Some(Stat {
         pid: u32::try_from(pid).ok()?,
         state,
@@ -109,15 +108,11 @@ pub fn stat(bytes: &[u8]) -> Option<Stat> {
         flags: flags.cast_unsigned(),
         minor_faults: u64::try_from(minor).ok()?,
         major_faults: u64::try_from(major).ok()?,
-        cpu_ns: u64::try_from(user.saturating_add(system))
-            .ok()?
-            .saturating_mul(NS_PER_TICK),
+        cpu_ns: u64::try_from(user.saturating_add(system)).ok()?.saturating_mul(NS_PER_TICK),
         threads: unsigned(threads),
         start_ticks: u64::try_from(start).ok()?,
-        wait_status: fields
-            .nth(29)
-            .and_then(signed)
-            .and_then(|status| i32::try_from(status).ok()),
+        layout: code.zip(stack),
+        wait_status: fields.nth(23).and_then(signed).and_then(|status| i32::try_from(status).ok()),
     })
 }
 
@@ -184,19 +179,13 @@ pub fn status(bytes: &[u8]) -> Option<Status> {
         let value = rest.get(1..).unwrap_or_default();
         let first = || words(value).next();
         let size = || first().and_then(number).map(Bytes::from_kib);
-        let count = || {
-            first()
-                .and_then(number)
-                .and_then(|count| u32::try_from(count).ok())
-        };
+        let count = || first().and_then(number).and_then(|count| u32::try_from(count).ok());
         match key {
             b"Name" | b"State" => known = true,
             b"Uid" => status.uid = count(),
             b"NStgid" => {
-                status.namespace_pid = words(value)
-                    .last()
-                    .and_then(number)
-                    .and_then(|pid| u32::try_from(pid).ok());
+                status.namespace_pid =
+                    words(value).last().and_then(number).and_then(|pid| u32::try_from(pid).ok());
             }
             b"VmSize" => status.size = size(),
             b"VmLck" => status.locked = size(),
@@ -221,12 +210,8 @@ pub fn status(bytes: &[u8]) -> Option<Status> {
 
 /// Reads `smaps_rollup`.
 pub fn smaps_rollup(bytes: &[u8]) -> Option<Pss> {
-    let find = |key: &[u8]| {
-        lines(bytes)
-            .find_map(|line| value_of(line, key))
-            .and_then(number)
-            .map(Bytes::from_kib)
-    };
+    let find =
+        |key: &[u8]| lines(bytes).find_map(|line| value_of(line, key)).and_then(number).map(Bytes::from_kib);
     let (private_dirty, shared_dirty) = (find(b"Private_Dirty")?, find(b"Shared_Dirty")?);
     Some(Pss {
         pss: find(b"Pss")?,
@@ -264,9 +249,7 @@ pub fn environ(bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Vec<(String, Stri
         .split(|byte| *byte == 0)
         .filter_map(|entry| {
             let equals = entry.iter().position(|byte| *byte == b'=')?;
-            let name = std::str::from_utf8(entry.get(..equals)?)
-                .ok()
-                .filter(|name| wanted(name))?;
+            let name = std::str::from_utf8(entry.get(..equals)?).ok().filter(|name| wanted(name))?;
             let value = entry.get(equals + 1..)?;
             Some((name.to_owned(), text(value.get(..ARGV_CAP).unwrap_or(value))))
         })
@@ -292,10 +275,7 @@ pub fn mapping(line: &[u8]) -> Option<Mapping> {
     let range = fields.next()?;
     let dash = range.iter().position(|byte| *byte == b'-')?;
     let permissions = fields.next()?;
-    let (start, end) = (
-        hexadecimal(range.get(..dash)?)?,
-        hexadecimal(range.get(dash + 1..)?)?,
-    );
+    let (start, end) = (hexadecimal(range.get(..dash)?)?, hexadecimal(range.get(dash + 1..)?)?);
     (start < end).then_some(Mapping {
         start,
         end,
