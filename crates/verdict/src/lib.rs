@@ -3,22 +3,29 @@
 //! Pure: no clock, no file, no environment, no thread, no random order. The same rows give the same words.
 //! Not here: reading anything (see `probe` and `store`), showing anything (see `lowtide`).
 
+mod assess;
+mod budget;
 mod decide;
 mod events;
+mod facts;
 mod floor;
 mod judge;
 mod roles;
 mod series;
 mod shapes;
-mod verdict;
+mod straight;
 mod summary;
 mod total;
+mod verdict;
+mod words;
 
-pub use judge::quick;
+pub use budget::Fill;
+pub use judge::{Judge, judge};
 pub use roles::{Footprint, RoleFound, roles};
 pub use series::Point;
-pub use verdict::{
-    Explanation, Fits, FloorFacts, Forecast, Group, Kind, Outcome, ProcessNamed, RuledOut, SCHEMA, Settled, Verdict,
-};
-pub use total::{Estimate, TreeTotal, tree_totals};
 pub use summary::{Course, RoleSummary, Summary, roles_of, summarize};
+pub use total::{Estimate, TreeTotal, tree_totals};
+pub use verdict::{
+    Explanation, Fits, FloorFacts, Forecast, Group, Kind, Outcome, ProcessNamed, RuledOut, SCHEMA, Settled,
+    Verdict,
+};

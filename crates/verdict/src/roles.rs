@@ -49,11 +49,7 @@ pub fn roles(processes: &[Process], memory: &BTreeMap<ProcKey, Footprint>) -> Ve
         .enumerate()
         .map(|(i, process)| {
             let (role, reason) = tree.role_of(i, &trainers);
-            RoleFound {
-                process: process.key,
-                role,
-                reason,
-            }
+            RoleFound { process: process.key, role, reason }
         })
         .collect()
 }
@@ -71,22 +67,14 @@ impl<'a> Tree<'a> {
         let mut parent: Vec<Option<usize>> = vec![None; processes.len()];
         let mut children = vec![Vec::new(); processes.len()];
         for (i, process) in processes.iter().enumerate() {
-            let above = process
-                .parent
-                .and_then(|key| index.get(&key).copied())
-                .filter(|&p| p != i);
+            let above = process.parent.and_then(|key| index.get(&key).copied()).filter(|&p| p != i);
             parent[i] = above;
             if let Some(p) = above {
                 children[p].push(i);
             }
         }
         let held = processes.iter().map(|p| memory.get(&p.key).copied()).collect();
-        Self {
-            processes,
-            held,
-            parent,
-            children,
-        }
+        Self { processes, held, parent, children }
     }
 
     fn peak(&self, i: usize) -> u64 {
@@ -128,19 +116,13 @@ impl<'a> Tree<'a> {
 
     /// The processes whose memory matters: the largest that is no worker, with its equals.
     fn trainers(&self) -> Vec<usize> {
-        let able: Vec<usize> = (0..self.processes.len())
-            .filter(|&i| !self.forked_worker(i))
-            .collect();
+        let able: Vec<usize> = (0..self.processes.len()).filter(|&i| !self.forked_worker(i)).collect();
         let marked: Vec<usize> = able.iter().copied().filter(|&i| self.marked(i)).collect();
         if !marked.is_empty() {
             return marked;
         }
         let on_gpu = |i: usize| self.held[i].map_or(0, |h| h.gpu.0);
-        let Some(mut top) = able
-            .iter()
-            .copied()
-            .max_by_key(|&i| (on_gpu(i) > 0, self.peak(i)))
-        else {
+        let Some(mut top) = able.iter().copied().max_by_key(|&i| (on_gpu(i) > 0, self.peak(i))) else {
             return Vec::new();
         };
         // A pool of equals below a process that holds as much as each of them works for that process.
@@ -163,11 +145,7 @@ impl<'a> Tree<'a> {
             return vec![i];
         };
         let alike = |c: usize| self.processes[c].execed == self.processes[i].execed && self.near(c, i);
-        self.children[parent]
-            .iter()
-            .copied()
-            .filter(|&c| c == i || alike(c))
-            .collect()
+        self.children[parent].iter().copied().filter(|&c| c == i || alike(c)).collect()
     }
 
     fn near(&self, a: usize, b: usize) -> bool {
@@ -260,11 +238,7 @@ impl<'a> Tree<'a> {
             return (Role::Unknown, "gone before its memory could be read".to_owned());
         }
         let held = Bytes(self.peak(i));
-        let place = if above.is_some() {
-            "below the trainer"
-        } else {
-            "beside the trainer"
-        };
+        let place = if above.is_some() { "below the trainer" } else { "beside the trainer" };
         (Role::Helper, format!("another program {place}, it held {held}"))
     }
 }
@@ -281,6 +255,7 @@ fn name_hint(process: &Process) -> Option<Role> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Role::{LoaderWorker, Trainer, Wrapper};
     use lowtide_model::Tick;
     use proptest::prelude::*;
 
@@ -293,23 +268,14 @@ mod tests {
 
     impl Job {
         fn new() -> Self {
-            Self {
-                processes: Vec::new(),
-                memory: BTreeMap::new(),
-            }
+            Self { processes: Vec::new(), memory: BTreeMap::new() }
         }
 
         /// Adds a process with a name that tells nothing; returns its pid.
         fn add(&mut self, parent: u32, execed: bool, mib: u64) -> u32 {
             let pid = self.processes.len() as u32 + 1;
-            let key = ProcKey {
-                pid,
-                start_ticks: u64::from(pid),
-            };
-            let above = (parent > 0).then(|| ProcKey {
-                pid: parent,
-                start_ticks: u64::from(parent),
-            });
+            let key = ProcKey { pid, start_ticks: u64::from(pid) };
+            let above = (parent > 0).then(|| ProcKey { pid: parent, start_ticks: u64::from(parent) });
             self.processes.push(Process {
                 key,
                 parent: above,
@@ -324,22 +290,12 @@ mod tests {
                 peak_rss: None,
             });
             let held = Bytes(mib * MIB);
-            self.memory.insert(
-                key,
-                Footprint {
-                    first: held,
-                    peak: held,
-                    ..Footprint::default()
-                },
-            );
+            self.memory.insert(key, Footprint { first: held, peak: held, ..Footprint::default() });
             pid
         }
 
         fn roles(&self) -> Vec<Role> {
-            roles(&self.processes, &self.memory)
-                .into_iter()
-                .map(|found| found.role)
-                .collect()
+            roles(&self.processes, &self.memory).into_iter().map(|found| found.role).collect()
         }
     }
 
@@ -352,18 +308,9 @@ mod tests {
         for _ in 0..4 {
             job.add(trainer, false, 5900);
         }
-        use Role::{LoaderWorker, Trainer, Wrapper};
         assert_eq!(
             job.roles(),
-            [
-                Wrapper,
-                Wrapper,
-                Trainer,
-                LoaderWorker,
-                LoaderWorker,
-                LoaderWorker,
-                LoaderWorker
-            ]
+            [Wrapper, Wrapper, Trainer, LoaderWorker, LoaderWorker, LoaderWorker, LoaderWorker]
         );
     }
 
@@ -388,16 +335,7 @@ mod tests {
         for _ in 0..4 {
             job.add(launcher, true, 9000);
         }
-        assert_eq!(
-            job.roles(),
-            [
-                Role::Wrapper,
-                Role::Trainer,
-                Role::Trainer,
-                Role::Trainer,
-                Role::Trainer
-            ]
-        );
+        assert_eq!(job.roles(), [Role::Wrapper, Role::Trainer, Role::Trainer, Role::Trainer, Role::Trainer]);
     }
 
     #[test]
@@ -440,10 +378,7 @@ mod tests {
         let mut job = Job::new();
         let wrapper = job.add(0, true, 80);
         let trainer = job.add(wrapper, true, 40);
-        job.memory
-            .get_mut(&job.processes[trainer as usize - 1].key)
-            .unwrap()
-            .marks = true;
+        job.memory.get_mut(&job.processes[trainer as usize - 1].key).unwrap().marks = true;
         assert_eq!(job.roles(), [Role::Wrapper, Role::Trainer]);
     }
 

@@ -1,0 +1,312 @@
+//! Looks at one curve with all tests and says which of four answers it supports.
+//!
+//! This is where shapes, straightness, events, restarts and the data's own period meet. The result is numbers and a
+//! call; the kind and the words come later (see `judge` and `words`).
+
+use crate::decide::{LAST_QUARTER, LATE_BEND, Odds, Stand, stand};
+use crate::events::{EventGrowth, at_events};
+use crate::floor::{Floor, quantile};
+use crate::series::{Bin, Series};
+use crate::shapes::{Contest, Fit, Shape, contest};
+use crate::straight::Bend;
+use crate::verdict::Group;
+
+/// A curve with fewer samples than this says nothing but its level.
+const FEWEST: u64 = 4;
+/// Below this many samples a rise is never called a leak: ten points are the least that can bend visibly.
+const FEWEST_FOR_LEAK: u64 = 10;
+/// Below this many samples one peak may be half of what will come.
+const FEWEST_WITH_PEAK: u64 = 8;
+/// Differences below this part of the whole curve's range (waves included) are not looked at.
+const RESOLUTION: f64 = 0.004;
+/// From this many samples on, a rise only has to look straight; before, it must be straight beyond its scatter.
+const PATIENCE: u64 = 60;
+/// The pace a rise must keep, and by how many standard errors, before and after patience.
+const STRICT: (f64, f64) = (0.6, 0.8);
+const PATIENT: (f64, f64) = (0.45, 0.3);
+/// With the length of a pass known, no leak is called before this many passes: the second pass is the experiment.
+pub(crate) const PASSES: f64 = 1.3;
+/// Growth this likely keeps a curve inside its first pass undecided.
+const MAY_GROW: f64 = 0.3;
+
+/// What is known besides the curve, in the curve's own x.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    /// Length of one pass over the data.
+    pub(crate) pass: Option<f64>,
+    /// Where evaluations, saves and other events were.
+    pub(crate) events: Vec<f64>,
+    /// How often the process was restarted inside the curve.
+    pub(crate) restarts: usize,
+    /// Differences below this are the instrument's, in bytes.
+    pub(crate) resolution: f64,
+}
+
+/// Why a rise was not called a leak, or what decided otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Because {
+    TooFew,
+    NothingMoves,
+    Shapes,
+    InsideFirstPass,
+    SlowsDown,
+    FewSamplesRise,
+    PeakInFewSamples,
+    AtEvents,
+    EveryLifeClimbs,
+    RecoversAfterRestart,
+}
+
+/// All that was found out about one curve.
+#[derive(Clone, Debug)]
+pub(crate) struct Assessment {
+    pub(crate) group: Group,
+    pub(crate) because: Because,
+    pub(crate) odds: Odds,
+    pub(crate) floor: Floor,
+    pub(crate) fits: Vec<Fit>,
+    pub(crate) effective: f64,
+    pub(crate) correlation: f64,
+    /// Pace at the end over pace at the start of the rise, at its lower bound.
+    pub(crate) pace: Option<f64>,
+    pub(crate) events: Option<EventGrowth>,
+    pub(crate) samples: u64,
+    /// Where the judged part begins in the series, after the last restart that counts.
+    pub(crate) cut: usize,
+}
+
+impl Assessment {
+    fn bare(floor: Floor, samples: u64, group: Group, because: Because) -> Self {
+        Self {
+            group,
+            because,
+            odds: Odds::default(),
+            floor,
+            fits: Vec::new(),
+            effective: 0.0,
+            correlation: 0.0,
+            pace: None,
+            events: None,
+            samples,
+            cut: 0,
+        }
+    }
+
+    fn with(mut self, group: Group, because: Because) -> Self {
+        self.group = group;
+        self.because = because;
+        self
+    }
+
+    /// The best shape that supports the call.
+    pub(crate) fn best(&self) -> Option<&Fit> {
+        let wanted = |f: &&Fit| match self.group {
+            Group::Leak => stand(f) == Stand::Rising,
+            Group::Bounded => stand(f) == Stand::Settled,
+            Group::Flat => stand(f) == Stand::Flat,
+            Group::TooEarly => true,
+        };
+        self.fits.iter().find(wanted).or_else(|| self.fits.first())
+    }
+}
+
+/// Judges a curve, its restarts included.
+pub(crate) fn assess(series: &Series, known: &Known) -> Assessment {
+    let cuts = if known.restarts > 0 { drops(series.bins(), known.restarts) } else { Vec::new() };
+    let Some(&last_cut) = cuts.last() else { return assess_life(series, known) };
+    let mut edges = vec![0];
+    edges.extend(&cuts);
+    edges.push(series.bins().len());
+    let lives: Vec<(usize, usize)> = edges.windows(2).map(|w| (w[0], w[1])).collect();
+    if let Some(found) = every_life_climbs(series, known, &lives) {
+        return found;
+    }
+    // The longest life speaks for the program; a later one that only climbs back to the old level changes nothing.
+    let Some(&(from, to)) = lives.iter().max_by_key(|(a, b)| b - a) else {
+        return assess_life(series, known);
+    };
+    let mut main = assess_life(&series.part(from, to), known);
+    main.cut = from;
+    let before = level(&series.bins()[..last_cut]);
+    let after = level(&series.bins()[last_cut..]);
+    if main.group != Group::Leak && from == last_cut && after <= before {
+        let first = assess_life(&series.part(0, last_cut), known);
+        let group = if first.group == Group::TooEarly { main.group } else { first.group };
+        return main.with(group, Because::RecoversAfterRestart);
+    }
+    main
+}
+
+/// Where the process came back smaller: the `count` largest falls that lose at least a fifth of the range at once.
+fn drops(bins: &[Bin], count: usize) -> Vec<usize> {
+    let low = bins.iter().map(|b| b.low).fold(f64::INFINITY, f64::min);
+    let high = bins.iter().map(|b| b.high).fold(f64::NEG_INFINITY, f64::max);
+    let mut falls: Vec<(f64, usize)> =
+        bins.windows(2).enumerate().map(|(i, w)| (w[0].mean() - w[1].mean(), i + 1)).collect();
+    falls.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut cuts: Vec<usize> =
+        falls.iter().take(count).filter(|(fall, _)| *fall > 0.2 * (high - low)).map(|f| f.1).collect();
+    cuts.sort_unstable();
+    cuts
+}
+
+fn level(bins: &[Bin]) -> f64 {
+    let mut values: Vec<f64> = bins.iter().rev().take((bins.len() / 4).max(1)).map(|b| b.low).collect();
+    quantile(&mut values, 0.5)
+}
+
+/// Two lives or more that each climb until they end: what stops them is the end of memory, not of growth.
+fn every_life_climbs(series: &Series, known: &Known, lives: &[(usize, usize)]) -> Option<Assessment> {
+    let lives: Vec<(usize, usize)> = lives.iter().copied().filter(|(a, b)| b - a >= 4).collect();
+    if lives.len() < 2 {
+        return None;
+    }
+    let climbs = |&(from, to): &(usize, usize)| {
+        let part = series.part(from, to);
+        let found = assess_life(&part, known);
+        let few = part.samples() < FEWEST_FOR_LEAK && ends_at_its_top(part.bins());
+        (found.group == Group::Leak || few).then_some(found)
+    };
+    let found: Option<Vec<Assessment>> = lives.iter().map(climbs).collect();
+    let (at, main) = found?.into_iter().enumerate().max_by_key(|(_, a)| a.samples)?;
+    let mut main = main.with(Group::Leak, Because::EveryLifeClimbs);
+    main.cut = lives.get(at)?.0;
+    Some(main)
+}
+
+fn ends_at_its_top(bins: &[Bin]) -> bool {
+    let (Some(first), Some(last)) = (bins.first(), bins.last()) else { return false };
+    let high = bins.iter().map(|b| b.high).fold(f64::NEG_INFINITY, f64::max);
+    let low = bins.iter().map(|b| b.low).fold(f64::INFINITY, f64::min);
+    last.last >= high - 0.05 * (high - low) && first.low <= low + 0.05 * (high - low) && high > low
+}
+
+fn assess_life(series: &Series, known: &Known) -> Assessment {
+    let samples = series.samples();
+    let floor = Floor::of(series);
+    if samples < FEWEST {
+        return Assessment::bare(floor, samples, Group::TooEarly, Because::TooFew);
+    }
+    let resolution = (RESOLUTION * range(series.bins())).max(known.resolution);
+    if floor.range() <= known.resolution {
+        let peak = samples < FEWEST_WITH_PEAK && has_peak(series.bins());
+        let group = if peak { Group::TooEarly } else { Group::Flat };
+        return Assessment::bare(floor, samples, group, Because::NothingMoves);
+    }
+    let Contest { fits, effective, correlation } = contest(&floor, resolution);
+    let odds = Odds::of(&fits);
+    let seen = Assessment {
+        odds,
+        fits,
+        effective,
+        correlation,
+        ..Assessment::bare(floor, samples, Group::Flat, Because::Shapes)
+    };
+    call(seen, series, known)
+}
+
+fn range(bins: &[Bin]) -> f64 {
+    let low = bins.iter().map(|b| b.low).fold(f64::INFINITY, f64::min);
+    bins.iter().map(|b| b.high).fold(f64::NEG_INFINITY, f64::max) - low
+}
+
+fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
+    let odds = seen.odds;
+    if let Some(events) = at_events(series, &known.events) {
+        let seen = Assessment { events: Some(events), ..seen };
+        return seen.with(Group::Leak, Because::AtEvents);
+    }
+    let end = series.last().map_or(0.0, |b| b.x_last);
+    if known.pass.is_some_and(|pass| end < PASSES * pass) && odds.rising + odds.open > MAY_GROW {
+        return seen.with(Group::TooEarly, Because::InsideFirstPass);
+    }
+    if seen.samples < FEWEST_WITH_PEAK && has_peak(series.bins()) {
+        return seen.with(Group::TooEarly, Because::PeakInFewSamples);
+    }
+    let most = odds.flat.max(odds.settled).max(odds.open).max(odds.rising);
+    if odds.flat >= most {
+        return seen.with(Group::Flat, Because::Shapes);
+    }
+    if odds.settled >= most {
+        return seen.with(Group::Bounded, Because::Shapes);
+    }
+    if odds.open >= most {
+        return slowing(seen);
+    }
+    rising(seen)
+}
+
+/// A rise that slows down: settled if its last quarter added little, else undecided.
+fn slowing(seen: Assessment) -> Assessment {
+    let settled = last_quarter(&seen.floor) < LAST_QUARTER;
+    let group = if settled { Group::Bounded } else { Group::TooEarly };
+    seen.with(group, Because::SlowsDown)
+}
+
+fn rising(mut seen: Assessment) -> Assessment {
+    let Some(best) = seen.fits.iter().find(|f| stand(f) == Stand::Rising) else { return slowing(seen) };
+    let (from, to) = rising_part(best);
+    let part: Vec<(f64, f64)> = seen
+        .floor
+        .unit()
+        .into_iter()
+        .zip(seen.floor.y.iter().copied())
+        .filter(|p| (from..=to).contains(&p.0))
+        .collect();
+    let (pace, sigmas) = if seen.samples < PATIENCE { STRICT } else { PATIENT };
+    let kept = Bend::of(&part).map(|bend| bend.pace_kept(sigmas));
+    seen.pace = kept;
+    if kept.is_none_or(|kept| kept < pace) {
+        return slowing(seen);
+    }
+    if seen.samples < FEWEST_FOR_LEAK {
+        return seen.with(Group::TooEarly, Because::FewSamplesRise);
+    }
+    seen.with(Group::Leak, Because::Shapes)
+}
+
+/// Where the rise that is still alive begins and ends, in 0..1.
+fn rising_part(fit: &Fit) -> (f64, f64) {
+    let [a, b] = fit.knots;
+    let early = |c: f64| if c < LATE_BEND { c } else { 0.0 };
+    match fit.shape {
+        Shape::RampLine => (early(a), 1.0),
+        Shape::Late => (a, 1.0),
+        Shape::RampLate => (b, 1.0),
+        Shape::SaturationLine => ((3.0 * a).min(LATE_BEND), 1.0),
+        Shape::Rise => (a, b),
+        Shape::TwoStage => (early(a), b),
+        Shape::Knee | Shape::KneeFalling => (0.0, a),
+        Shape::Flat
+        | Shape::Drop
+        | Shape::Falling
+        | Shape::Step
+        | Shape::Line
+        | Shape::Accelerating
+        | Shape::Saturation
+        | Shape::RampSaturation
+        | Shape::Logarithm => (0.0, 1.0),
+    }
+}
+
+/// Part of the whole rise that the last quarter of the curve added.
+fn last_quarter(floor: &Floor) -> f64 {
+    let u = floor.unit();
+    let near = |at: f64| {
+        let mut ys: Vec<f64> =
+            u.iter().zip(&floor.y).filter(|(u, _)| (*u - at).abs() <= 0.07).map(|p| *p.1).collect();
+        (!ys.is_empty()).then(|| quantile(&mut ys, 0.5))
+    };
+    let (Some(three), Some(end)) = (near(0.75), near(0.97)) else { return 1.0 };
+    let range = floor.range();
+    if range > 0.0 { (end - three) / range } else { 0.0 }
+}
+
+/// Whether one sample stands out from the others by ten times what they scatter.
+fn has_peak(bins: &[Bin]) -> bool {
+    let mut values: Vec<f64> = bins.iter().map(Bin::mean).collect();
+    let middle = quantile(&mut values, 0.5);
+    let mut away: Vec<f64> = values.iter().map(|v| (v - middle).abs()).collect();
+    let scatter = quantile(&mut away, 0.5);
+    values.last().is_some_and(|top| top - middle > 10.0 * scatter)
+}

@@ -1,0 +1,148 @@
+//! What will be needed and whether it is there: fills, limits, forecasts.
+//!
+//! Bounded never means safe: two thousand examples of a fill that ends may need more than the machine has.
+
+use crate::assess::Assessment;
+use crate::facts::Facts;
+use crate::verdict::{Fits, Forecast, Group, Outcome};
+use lowtide_model::{Axis, Context};
+use serde::{Deserialize, Serialize};
+
+/// Needs above this part of the limit are tight: what lies beside the job (page tables, other processes, the next
+/// spike) has to live in the rest.
+const TIGHT: f64 = 0.9;
+
+/// A fill: what lies there before the first example, and what each keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fill {
+    /// Bytes before the first example.
+    pub base_bytes: f64,
+    /// Bytes each example keeps.
+    pub bytes_per_example: f64,
+    /// Examples in the data set, where known.
+    pub examples: Option<f64>,
+}
+
+impl Fill {
+    /// What so many examples need.
+    pub fn needs(&self, examples: f64) -> f64 {
+        self.bytes_per_example.mul_add(examples, self.base_bytes)
+    }
+
+    /// The most examples that fit under a limit.
+    pub fn fits(&self, limit_bytes: f64) -> f64 {
+        ((limit_bytes - self.base_bytes) / self.bytes_per_example).max(0.0).floor()
+    }
+}
+
+/// Length of one pass in the curve's own x, if the units allow it.
+pub(crate) fn pass(context: &Context, axis: Axis) -> Option<f64> {
+    let length = match axis {
+        Axis::Step => pass_steps(context),
+        Axis::Seconds => context.epoch_seconds,
+        Axis::Epoch => Some(1.0),
+        Axis::Sample => None,
+    };
+    length.filter(|l| l.is_finite() && *l > 0.0)
+}
+
+/// Length of one pass in steps.
+pub(crate) fn pass_steps(context: &Context) -> Option<f64> {
+    let told = || Some(context.examples? / context.examples_per_step()?);
+    context.epoch_steps.or_else(told).filter(|l| l.is_finite() && *l > 0.0)
+}
+
+/// Examples touched per x.
+pub(crate) fn examples_per_x(context: &Context, axis: Axis) -> Option<f64> {
+    let by_pass = || Some(context.examples? / pass(context, axis)?);
+    let per_step = || (axis == Axis::Step).then(|| context.examples_per_step()).flatten();
+    per_step().or_else(by_pass).filter(|e| e.is_finite() && *e > 0.0)
+}
+
+/// The fill that the growth would be, if it is one.
+pub(crate) fn fill(facts: &Facts, context: &Context, axis: Axis) -> Option<Fill> {
+    let per_x = examples_per_x(context, axis)?;
+    let rate = facts.growth.rate;
+    if rate <= 0.0 {
+        return None;
+    }
+    let origin = if axis == Axis::Seconds { facts.growth.at(facts.first) } else { facts.growth.origin };
+    Some(Fill { base_bytes: origin.max(0.0), bytes_per_example: rate / per_x, examples: context.examples })
+}
+
+/// When the growth reaches the limit, if it goes on.
+pub(crate) fn forecast(
+    seen: &Assessment,
+    facts: &Facts,
+    context: &Context,
+    clock: &Clock,
+) -> Option<Forecast> {
+    let limit = context.limit?.as_f64();
+    let growing = matches!(seen.group, Group::Leak | Group::TooEarly);
+    let rate = facts.growth.rate;
+    if !growing || rate <= 0.0 || facts.growth.margin >= rate || facts.end >= limit {
+        return None;
+    }
+    let level = facts.end.max(facts.growth.at(facts.last));
+    let x_at = |rate: f64| facts.last + ((limit - level) / rate).max(0.0);
+    let slowest = (rate - facts.growth.margin).max(rate * 0.01);
+    let at = x_at(rate);
+    Some(Forecast {
+        limit_bytes: limit,
+        at_step: (clock.axis != Axis::Seconds).then_some(at),
+        in_seconds: clock.seconds(at - facts.last),
+        low: x_at(rate + facts.growth.margin),
+        high: x_at(slowest),
+    })
+}
+
+/// How the curve's x relates to seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Clock {
+    pub(crate) axis: Axis,
+    /// Seconds per x, where known.
+    pub(crate) pace: Option<f64>,
+}
+
+impl Clock {
+    pub(crate) fn seconds(&self, x: f64) -> Option<f64> {
+        match self.axis {
+            Axis::Seconds => Some(x),
+            Axis::Step | Axis::Sample | Axis::Epoch => self.pace.map(|p| p * x),
+        }
+    }
+}
+
+/// Whether it fits, by the winning explanation or the worst one still standing.
+pub(crate) fn outcome(seen: &Assessment, facts: &Facts, context: &Context, axis: Axis) -> Outcome {
+    let limit = context.limit.map(lowtide_model::Bytes::as_f64);
+    let needs = needs(seen, facts, context, axis);
+    let is = match (needs, limit) {
+        (Some(needs), Some(limit)) if needs > limit => Fits::Exceeds,
+        (Some(needs), Some(limit)) if needs > TIGHT * limit => Fits::Tight,
+        (Some(_), Some(_)) => Fits::Fits,
+        (None, Some(_)) if seen.group == Group::Leak || endless(seen, facts) => Fits::Exceeds,
+        (None | Some(_), None) | (None, Some(_)) => Fits::Unknown,
+    };
+    Outcome { is, needs_bytes: needs, limit_bytes: limit, limit_from: context.limit_from.clone() }
+}
+
+fn endless(seen: &Assessment, facts: &Facts) -> bool {
+    seen.group == Group::TooEarly && facts.growth.rate > facts.growth.margin && seen.samples >= 4
+}
+
+/// The most that will be needed; `None` when nothing bounds it or nothing is known.
+fn needs(seen: &Assessment, facts: &Facts, context: &Context, axis: Axis) -> Option<f64> {
+    match seen.group {
+        Group::Flat | Group::Bounded => Some(facts.peak),
+        Group::TooEarly if seen.samples < 4 => None,
+        Group::TooEarly if facts.growth.rate <= facts.growth.margin => Some(facts.peak),
+        Group::Leak | Group::TooEarly => by_the_end(facts, context, axis),
+    }
+}
+
+/// A rise that goes on to the planned end of the run.
+fn by_the_end(facts: &Facts, context: &Context, axis: Axis) -> Option<f64> {
+    let end = context.epochs? * pass(context, axis)?;
+    (end > facts.last).then(|| facts.growth.rate.mul_add(end - facts.last, facts.peak))
+}

@@ -1,0 +1,88 @@
+//! Tests whether growth happens at known events (each evaluation, each save) or between them.
+//!
+//! Evaluations repeat the same examples, so memory that stays after each of them is no cache being filled: it is
+//! kept results. A straight line through such a staircase would prove nothing; the alignment does.
+
+use crate::floor::quantile;
+use crate::series::{Bin, Series};
+
+/// Fewer events than this can line up with anything.
+const FEWEST: usize = 4;
+/// Of all growth, this part must happen across the events. A line that ignores them puts about half there, because
+/// levels are taken over halves of the stretches between events.
+const ACROSS: f64 = 0.75;
+/// The later half of the events must bring at least this part, or it was a warm-up that evaluations happened in.
+const LATER: f64 = 0.25;
+/// The whole growth must be this many times what the levels scatter by.
+const ABOVE_SCATTER: f64 = 4.0;
+
+/// Growth that lines up with events.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct EventGrowth {
+    /// How many events were compared.
+    pub(crate) events: usize,
+    /// After how many of them the floor was higher.
+    pub(crate) rose: usize,
+    /// What one event keeps.
+    pub(crate) each: f64,
+    /// Part of the growth that happened across events.
+    pub(crate) across: f64,
+}
+
+/// What the floor does at the given places. `None` when there are too few, or it does not grow there.
+pub(crate) fn at_events(series: &Series, places: &[f64]) -> Option<EventGrowth> {
+    let levels = levels(series.bins(), places);
+    let events = levels.len().checked_sub(1).filter(|&n| n >= FEWEST)?;
+    let mut jumps: Vec<f64> = levels.windows(2).map(|w| w[1].0 - w[0].1).collect();
+    tame_largest(&mut jumps);
+    let within: f64 = levels.iter().map(|l| l.1 - l.0).sum();
+    let all: f64 = jumps.iter().sum();
+    let grown = all + within;
+    let mut spread: Vec<f64> = levels.iter().map(|l| (l.1 - l.0).abs()).collect();
+    let scatter = quantile(&mut spread, 0.5);
+    if grown <= 0.0 || grown < ABOVE_SCATTER * scatter {
+        return None;
+    }
+    let later: f64 = jumps[events / 2..].iter().sum();
+    let rose = jumps.iter().filter(|&&j| j > 0.0).count();
+    let found = EventGrowth { events, rose, each: all / events as f64, across: (all / grown).min(1.0) };
+    (found.across >= ACROSS && later >= LATER * all && 3 * rose >= 2 * events).then_some(found)
+}
+
+/// The first evaluation also loads code and sizes buffers: one jump may not speak for all.
+fn tame_largest(jumps: &mut [f64]) {
+    let Some((at, _)) = jumps.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)) else {
+        return;
+    };
+    let second = jumps.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, j)| *j).fold(0.0, f64::max);
+    jumps[at] = jumps[at].min(second);
+}
+
+/// The floor in the first and in the second half of each stretch between two events.
+fn levels(bins: &[Bin], places: &[f64]) -> Vec<(f64, f64)> {
+    let (Some(first), Some(last)) = (bins.first(), bins.last()) else {
+        return Vec::new();
+    };
+    let mut edges: Vec<f64> =
+        places.iter().copied().filter(|p| *p > first.x_first && *p <= last.x_last).collect();
+    edges.sort_unstable_by(f64::total_cmp);
+    edges.dedup();
+    edges.push(f64::INFINITY);
+    let mut rest = bins;
+    let mut out = Vec::new();
+    for edge in edges {
+        let cut = rest.partition_point(|b| b.x() < edge);
+        let (stretch, later) = rest.split_at(cut);
+        rest = later;
+        if stretch.len() >= 2 {
+            let (a, b) = stretch.split_at(stretch.len() / 2);
+            out.push((low(a), low(b)));
+        }
+    }
+    out
+}
+
+fn low(bins: &[Bin]) -> f64 {
+    let mut values: Vec<f64> = bins.iter().map(|b| b.low).collect();
+    quantile(&mut values, 0.3)
+}

@@ -1,0 +1,196 @@
+//! The numbers of a verdict in the curve's own units: rates with intervals, where growth ended, what stays.
+//!
+//! Everything here is read off the curve before the data set's size is looked at, so that agreement with it is
+//! evidence and not an assumption. Not here: limits and data-set sizes (see `budget`).
+
+use crate::assess::Assessment;
+use crate::floor::quantile;
+use crate::series::Series;
+use crate::shapes::{Fit, Shape, effective_points, residual_correlation};
+use crate::verdict::Group;
+
+/// A straight piece of the floor.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Line {
+    /// Level at x = 0.
+    pub(crate) origin: f64,
+    /// Growth per x.
+    pub(crate) rate: f64,
+    /// Half of the 95 % interval of the rate.
+    pub(crate) margin: f64,
+    /// Where it begins and ends.
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+}
+
+impl Line {
+    /// Least squares; points that move together widen the interval.
+    pub(crate) fn through(points: &[(f64, f64)]) -> Option<Self> {
+        let n = points.len() as f64;
+        let (from, to) = (points.first()?.0, points.last()?.0);
+        let mx = points.iter().map(|p| p.0).sum::<f64>() / n;
+        let my = points.iter().map(|p| p.1).sum::<f64>() / n;
+        let spread: f64 = points.iter().map(|p| (p.0 - mx).powi(2)).sum();
+        if points.len() < 2 || spread <= 0.0 {
+            return None;
+        }
+        let rate = points.iter().map(|p| (p.0 - mx) * (p.1 - my)).sum::<f64>() / spread;
+        let residuals: Vec<f64> = points.iter().map(|p| p.1 - my - rate * (p.0 - mx)).collect();
+        let effective = effective_points(n, residual_correlation(&residuals)).max(2.5);
+        let variance =
+            residuals.iter().map(|r| r * r).sum::<f64>() / n * effective / (effective - 2.0).max(0.5);
+        let margin = 2.0 * (variance / spread * n / effective).sqrt();
+        Some(Self { origin: my - rate * mx, rate, margin, from, to })
+    }
+
+    pub(crate) fn at(&self, x: f64) -> f64 {
+        self.rate.mul_add(x, self.origin)
+    }
+}
+
+/// What the floor did, in numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    /// First and last x of the judged part.
+    pub(crate) first: f64,
+    pub(crate) last: f64,
+    /// Floor at the start and at the end.
+    pub(crate) start: f64,
+    pub(crate) end: f64,
+    /// Highest value ever seen.
+    pub(crate) peak: f64,
+    /// Scatter of the floor.
+    pub(crate) noise: f64,
+    /// The part that grows or grew.
+    pub(crate) growth: Line,
+    /// Where growth ended and the level it ended at.
+    pub(crate) knee: Option<(f64, f64)>,
+    /// Whether it grew at one pace and stopped at once.
+    pub(crate) sharp: bool,
+    /// How many samples stand clearly above the floor, and their typical height over it.
+    pub(crate) peaks: usize,
+    pub(crate) peak_height: f64,
+}
+
+impl Facts {
+    pub(crate) fn of(series: &Series, seen: &Assessment) -> Self {
+        let (Some(first), Some(last)) = (series.first(), series.last()) else { return Self::default() };
+        let points: Vec<(f64, f64)> =
+            seen.floor.x.iter().copied().zip(seen.floor.y.iter().copied()).collect();
+        let knee = seen.best().filter(|_| seen.group == Group::Bounded).and_then(|fit| knee(fit, &points));
+        let part = growing_part(seen, &points, knee.map(|k| k.0));
+        let growth = Line::through(&part).unwrap_or_default();
+        let (peaks, peak_height) = peaks(series, seen);
+        Self {
+            first: first.x_first,
+            last: last.x_last,
+            start: points.first().map_or(0.0, |p| p.1),
+            end: points.last().map_or(0.0, |p| p.1),
+            peak: series.bins().iter().map(|b| b.high).fold(f64::NEG_INFINITY, f64::max),
+            noise: seen.floor.noise,
+            growth,
+            knee,
+            sharp: seen.best().is_some_and(|f| matches!(f.shape, Shape::Knee | Shape::KneeFalling)),
+            peaks,
+            peak_height,
+        }
+    }
+
+    /// How much the floor grew.
+    pub(crate) fn grown(&self) -> f64 {
+        self.knee.map_or(self.end, |k| k.1) - self.start
+    }
+}
+
+/// The points that carry the growth: up to the knee, from the onset, or all.
+fn growing_part(seen: &Assessment, points: &[(f64, f64)], knee: Option<f64>) -> Vec<(f64, f64)> {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
+    let to = knee.unwrap_or(last.0);
+    let from = match seen.best().map(|f| (f.shape, f.knots)) {
+        Some((Shape::Late | Shape::RampLine | Shape::Rise, [a, _])) if seen.group == Group::Leak => a,
+        Some((Shape::RampLate, [_, b])) => b,
+        Some((Shape::SaturationLine, [tau, _])) => (3.0 * tau).min(0.4),
+        Some((Shape::Rise, [a, _])) => a,
+        _ => 0.0,
+    };
+    let from = from.mul_add(last.0 - first.0, first.0);
+    let part: Vec<(f64, f64)> = points.iter().copied().filter(|p| p.0 >= from && p.0 <= to).collect();
+    if part.len() >= 2 { part } else { points.to_vec() }
+}
+
+/// Where growth ended: the growing line meets the level right after it. For a curve that bends, where 97 % is reached.
+fn knee(fit: &Fit, points: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let (first, last) = (points.first()?.0, points.last()?.0);
+    let place = |u: f64| u.mul_add(last - first, first);
+    let [a, b] = fit.knots;
+    match fit.shape {
+        Shape::Knee | Shape::KneeFalling => {
+            let from = place(0.0);
+            corner(points, from, place(a)).or_else(|| Some((place(a), fit.at(a))))
+        }
+        Shape::TwoStage | Shape::Rise => {
+            corner(points, place(a), place(b)).or_else(|| Some((place(b), fit.at(b))))
+        }
+        Shape::Step => Some((place(a), fit.at(1.0))),
+        Shape::Saturation | Shape::RampSaturation | Shape::Logarithm => {
+            let whole = fit.rise(0.0, 1.0);
+            let u = (0..=100).map(|i| f64::from(i) / 100.0).find(|u| fit.rise(0.0, *u) >= 0.97 * whole)?;
+            Some((place(u), fit.at(1.0)))
+        }
+        Shape::Flat
+        | Shape::Drop
+        | Shape::Falling
+        | Shape::Line
+        | Shape::Accelerating
+        | Shape::RampLine
+        | Shape::Late
+        | Shape::RampLate
+        | Shape::SaturationLine => None,
+    }
+}
+
+/// The corner near `guess`: among the neighbouring ways to split, the one whose line meets its plateau between the
+/// last growing and the first settled point.
+fn corner(points: &[(f64, f64)], from: f64, guess: f64) -> Option<(f64, f64)> {
+    let near = points.iter().position(|p| p.0 >= guess)?;
+    let start = points.iter().position(|p| p.0 >= from)?;
+    let candidates = near.saturating_sub(2)..=(near + 1).min(points.len().saturating_sub(2));
+    let mut best: Option<(f64, (f64, f64))> = None;
+    for split in candidates.filter(|s| *s > start) {
+        let (growing, after) = (&points[start..=split], &points[split + 1..]);
+        let Some(line) = Line::through(growing).filter(|l| l.rate > 0.0) else { continue };
+        let level = plateau(after);
+        let x = (level - line.origin) / line.rate;
+        let misfit = growing.iter().map(|p| (p.1 - line.at(p.0)).powi(2)).sum::<f64>() / growing.len() as f64;
+        let outside = (points[split].0 - x).max(x - points[split + 1].0).max(0.0) * line.rate;
+        let cost = outside.mul_add(outside, misfit);
+        if best.is_none_or(|b| cost < b.0) {
+            best = Some((cost, (x.clamp(points[split].0, points[split + 1].0), level)));
+        }
+    }
+    best.map(|b| b.1)
+}
+
+/// The level right after growth ended: later trimming may lower the rest of the plateau.
+fn plateau(after: &[(f64, f64)]) -> f64 {
+    let take = (after.len() / 3).max(3).min(after.len());
+    let mut ys: Vec<f64> = after[..take].iter().map(|p| p.1).collect();
+    quantile(&mut ys, 0.5)
+}
+
+/// Samples that stand above the floor by much more than the usual scatter, and how high.
+fn peaks(series: &Series, seen: &Assessment) -> (usize, f64) {
+    let (x, y) = (&seen.floor.x, &seen.floor.y);
+    if y.is_empty() {
+        return (0, 0.0);
+    }
+    let level = |at: f64| y[x.partition_point(|x| *x < at).min(y.len() - 1)];
+    let over: Vec<f64> = series.bins().iter().map(|b| b.high - level(b.x())).collect();
+    let usual = quantile(&mut over.clone(), 0.6).max(2.0 * seen.floor.noise);
+    let mut high: Vec<f64> = over.into_iter().filter(|o| *o > PEAK * usual && *o > 0.0).collect();
+    let count = high.len();
+    if count == 0 { (0, 0.0) } else { (count, quantile(&mut high, 0.5)) }
+}
+
+/// A peak is this many times higher than the scatter that most samples have.
+const PEAK: f64 = 4.0;

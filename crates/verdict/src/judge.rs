@@ -1,0 +1,316 @@
+//! Judges one curve: `judge` feeds the same online state machine that a live run uses, then asks it.
+//!
+//! The state machine takes a sample in constant time and holds bounded memory; all work is done when it is asked.
+
+use crate::assess::{Assessment, Because, Known, assess};
+use crate::budget::{Clock, fill, forecast, outcome, pass, pass_steps};
+use crate::facts::Facts;
+use crate::floor::Floor;
+use crate::series::{Point, Series};
+use crate::verdict::{FloorFacts, Group, Kind, SCHEMA, Settled, Verdict};
+use crate::words::{CountFact, Story, knee_matches};
+use lowtide_model::{Axis, Context, Curve, Metric};
+
+/// Bins of a curve that is judged alone. 2,048 of them keep every sample of any curve a person would draw.
+const ROOM: usize = 2048;
+
+/// Takes samples as they come and can be asked at any moment.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    context: Context,
+    axis: Axis,
+    metric: Metric,
+    need: Series,
+    /// File pages beside the need.
+    file: Series,
+    count: Option<(String, Series)>,
+    clock: Clock,
+    resolution: f64,
+    name: Option<String>,
+}
+
+impl Judge {
+    /// A judge that has seen nothing yet.
+    pub fn new(context: Context, axis: Axis, metric: Metric) -> Self {
+        Self::with_room(context, axis, metric, ROOM)
+    }
+
+    /// The same with room for so many bins only.
+    pub(crate) fn with_room(context: Context, axis: Axis, metric: Metric, room: usize) -> Self {
+        let series = || Series::new(room);
+        let clock = Clock { axis, pace: None };
+        Self {
+            context,
+            axis,
+            metric,
+            need: series(),
+            file: series(),
+            count: None,
+            clock,
+            resolution: 0.0,
+            name: None,
+        }
+    }
+
+    /// Takes the next sample of what the job needs.
+    pub fn push(&mut self, point: Point) {
+        self.need.push(point);
+    }
+
+    /// Takes the file pages seen beside it, which the kernel can take back.
+    pub fn push_file(&mut self, x: f64, bytes: f64) {
+        self.file.push(Point::one(x, bytes));
+    }
+
+    /// Takes a count of objects or tensors seen beside it.
+    pub fn push_count(&mut self, name: &str, x: f64, count: f64) {
+        let (_, series) = self.count.get_or_insert_with(|| (name.to_owned(), Series::new(256)));
+        series.push(Point::one(x, count));
+    }
+
+    /// Says what the run knows of itself, when it comes to know more.
+    pub fn set_context(&mut self, context: Context) {
+        self.context = context;
+    }
+
+    /// Says how many seconds one x takes, for forecasts by the clock.
+    pub fn set_pace(&mut self, seconds_per_x: Option<f64>) {
+        self.clock.pace = seconds_per_x;
+    }
+
+    /// Says below which difference the instrument itself is in doubt.
+    pub fn set_resolution(&mut self, bytes: f64) {
+        self.resolution = bytes;
+    }
+
+    /// Samples taken so far.
+    pub fn samples(&self) -> u64 {
+        self.need.samples()
+    }
+
+    /// The answer as of now.
+    pub fn verdict(&self) -> Verdict {
+        let known = self.known();
+        let seen = assess(&self.need, &known);
+        let part = self.need.part(seen.cut, self.need.bins().len());
+        let facts = Facts::of(&part, &seen);
+        let file_grown = self.file_grown(&facts);
+        let kind = self.kind(&seen, &facts, file_grown);
+        self.tell(kind, &seen, &facts, file_grown)
+    }
+
+    fn known(&self) -> Known {
+        let end = self.need.last().map_or(0.0, |b| b.x_last);
+        Known {
+            pass: pass(&self.context, self.axis),
+            events: events(&self.context, end),
+            restarts: self.context.restarts.unwrap_or(0.0).clamp(0.0, 64.0) as usize,
+            resolution: self.resolution,
+        }
+    }
+
+    fn file_grown(&self, facts: &Facts) -> Option<f64> {
+        if self.file.samples() < 4 {
+            return None;
+        }
+        let floor = Floor::of(&self.file);
+        let (first, last) = (floor.y.first()?, floor.y.last()?);
+        let grown = last - first;
+        let clear =
+            grown > FILE_FACTOR * (facts.end - facts.start).abs() && grown > FILE_FACTOR * 2.0 * floor.noise;
+        clear.then_some(grown)
+    }
+
+    fn kind(&self, seen: &Assessment, facts: &Facts, file_grown: Option<f64>) -> Kind {
+        match seen.group {
+            Group::Leak => Kind::Leak,
+            Group::TooEarly => Kind::TooEarly,
+            Group::Flat if file_grown.is_some() => Kind::PageCache,
+            Group::Flat => flat_kind(seen, facts),
+            Group::Bounded => self.bounded_kind(seen, facts),
+        }
+    }
+
+    fn bounded_kind(&self, seen: &Assessment, facts: &Facts) -> Kind {
+        let aligned = facts
+            .knee
+            .zip(pass(&self.context, self.axis))
+            .is_some_and(|(knee, pass)| knee_matches(knee.0, pass, facts, seen.floor.len()));
+        if matches!(self.metric, Metric::PssTree) {
+            return Kind::WorkerCopies;
+        }
+        if aligned || (facts.sharp && facts.knee.is_some() && self.context.threads.is_none()) {
+            return Kind::CacheFill;
+        }
+        if self.context.threads.is_some_and(|t| t >= MANY_THREADS) {
+            return Kind::AllocatorKept;
+        }
+        Kind::WarmUp
+    }
+
+    fn tell(&self, kind: Kind, seen: &Assessment, facts: &Facts, file_grown: Option<f64>) -> Verdict {
+        let outcome = outcome(seen, facts, &self.context, self.axis);
+        let forecast = forecast(seen, facts, &self.context, &self.clock);
+        let fill = fill(facts, &self.context, self.axis)
+            .filter(|_| matches!(kind, Kind::CacheFill | Kind::TooEarly | Kind::WarmUp));
+        let decided_at = if kind == Kind::TooEarly { self.decided_at(seen, facts) } else { None };
+        let story = Story {
+            kind,
+            seen,
+            facts,
+            context: &self.context,
+            axis: self.axis,
+            metric: &self.metric,
+            fill,
+            outcome: &outcome,
+            forecast: forecast.as_ref(),
+            decided_at,
+            file_grown,
+            unusable: self.need.unusable(),
+            count: self.count_fact(),
+        };
+        let g = &facts.growth;
+        let on_steps = self.axis != Axis::Seconds;
+        let settled =
+            |k: (f64, f64)| Settled { step: on_steps.then_some(k.0), seconds: self.clock.seconds(k.0) };
+        Verdict {
+            schema: SCHEMA.to_owned(),
+            file: self.name.clone(),
+            verdict: kind,
+            group: kind.group(),
+            confidence: confidence(seen),
+            headline: story.headline(),
+            process: None,
+            floor: FloorFacts {
+                start_bytes: facts.start,
+                end_bytes: facts.end,
+                bytes_per_step: g.rate,
+                low: g.rate - g.margin,
+                high: g.rate + g.margin,
+            },
+            settled_at: facts.knee.map(settled),
+            bytes_per_example: fill.filter(|_| kind == Kind::CacheFill).map(|f| f.bytes_per_example),
+            explanations: story.explanations(),
+            evidence: story.evidence(),
+            ruled_out: story.ruled_out(),
+            advice: story.advice(),
+            disprove: story.disprove(),
+            why: story.why(),
+            decided_at_step: decided_at,
+            outcome,
+            forecast,
+            fill,
+        }
+    }
+
+    /// When two explanations part: at the end of the first pass, of the test pass after it, or when the curve is half
+    /// as long again.
+    fn decided_at(&self, seen: &Assessment, facts: &Facts) -> Option<f64> {
+        let steps = pass_steps(&self.context);
+        match (self.axis, steps) {
+            (Axis::Step, Some(pass)) if facts.last < pass => Some(pass.ceil()),
+            (Axis::Step, Some(pass)) if facts.last < crate::assess::PASSES * pass => {
+                Some((crate::assess::PASSES * pass).ceil())
+            }
+            (Axis::Step, _) if seen.samples >= 2 => {
+                Some((1.5_f64.mul_add(facts.last - facts.first, facts.first)).ceil())
+            }
+            (Axis::Seconds | Axis::Sample, Some(pass)) => Some(pass.ceil()),
+            (Axis::Step | Axis::Seconds | Axis::Sample | Axis::Epoch, _) => None,
+        }
+    }
+
+    fn count_fact(&self) -> Option<CountFact> {
+        let (name, series) = self.count.as_ref()?;
+        let bins = series.bins();
+        let moves: Vec<(f64, f64)> = bins
+            .windows(2)
+            .filter(|w| (w[1].last - w[0].last).abs() > 0.5 && w[0].last > 0.5)
+            .map(|w| (w[0].x_last, w[1].x_first))
+            .collect();
+        let changed = if let [only] = moves[..] { Some(only) } else { None };
+        Some(CountFact {
+            name: name.clone(),
+            first: series.first()?.last,
+            last: series.last()?.last,
+            changed,
+        })
+    }
+}
+
+/// File pages must have grown by this many times what the need moved, to be the story.
+const FILE_FACTOR: f64 = 3.0;
+/// From this many threads on, glibc's arenas (eight a core, one a thread) are the usual reason for a ratchet.
+const MANY_THREADS: f64 = 4.0;
+/// A curve is called spiky when at most this part of it stands above the floor: more is a saw-tooth.
+const SPIKE_SHARE: f64 = 0.45;
+
+fn flat_kind(seen: &Assessment, facts: &Facts) -> Kind {
+    let share = facts.peaks as f64 / (seen.samples.max(1)) as f64;
+    if facts.peaks > 0 && share <= SPIKE_SHARE { Kind::Spikes } else { Kind::Steady }
+}
+
+/// How sure: the evidence for the group, tempered by what decided and by how much was seen.
+fn confidence(seen: &Assessment) -> f64 {
+    let o = seen.odds;
+    let odds = match seen.group {
+        Group::Leak => o.rising,
+        Group::Bounded => o.settled + o.open,
+        Group::Flat => o.flat,
+        Group::TooEarly => 1.0 - o.settled - o.flat,
+    };
+    let value = match seen.because {
+        Because::TooFew | Because::InsideFirstPass => 0.97,
+        Because::NothingMoves | Because::AtEvents => 0.95,
+        Because::FewSamplesRise | Because::PeakInFewSamples | Because::EveryLifeClimbs => 0.85,
+        Because::RecoversAfterRestart => 0.9,
+        Because::SlowsDown if seen.group == Group::TooEarly => 0.6,
+        Because::SlowsDown => 0.8,
+        Because::Shapes => 0.5 + 0.48 * odds,
+    };
+    (value.clamp(0.05, 0.99) * 100.0).round() / 100.0
+}
+
+/// Judges one finished curve.
+pub fn judge(curve: &Curve) -> Verdict {
+    fed(curve).verdict()
+}
+
+fn fed(curve: &Curve) -> Judge {
+    let mut judge = Judge::new(curve.context.clone(), curve.axis, curve.metric.clone());
+    if !curve.name.is_empty() {
+        judge.name = Some(curve.name.clone());
+    }
+    let side = |name: &str| curve.series.get(name);
+    let at = |name: &str, i: usize| side(name).and_then(|s| s.get(i)).copied().filter(|v| v.is_finite());
+    let mut order: Vec<usize> =
+        (0..curve.x.len().min(curve.y.len())).filter(|&i| curve.x[i].is_finite()).collect();
+    order.sort_by(|&a, &b| curve.x[a].total_cmp(&curve.x[b]));
+    let counted = COUNTS.iter().find(|name| side(name).is_some());
+    for i in order {
+        let x = curve.x[i];
+        let need = at("anon", i).unwrap_or(curve.y[i]) + at("swap", i).unwrap_or(0.0);
+        judge.push(Point::one(x, need));
+        if let Some(file) = at("file", i).or_else(|| at("anon", i).map(|anon| curve.y[i] - anon)) {
+            judge.push_file(x, file);
+        }
+        if let Some((name, count)) = counted.and_then(|name| Some((name, at(name, i)?))) {
+            judge.push_count(name, x, count);
+        }
+    }
+    judge
+}
+
+/// Side curves that count things instead of bytes.
+const COUNTS: [&str; 3] = ["tensor_count", "objects", "live_buffers"];
+
+/// Where evaluations and saves were: as told, or every so many x.
+fn events(context: &Context, end: f64) -> Vec<f64> {
+    if !context.validation_x.is_empty() {
+        return context.validation_x.clone();
+    }
+    let Some(every) = context.validation_every.filter(|e| e.is_finite() && *e > 0.0) else {
+        return context.save_x.clone();
+    };
+    (1..10_000).map(|i| f64::from(i) * every).take_while(|x| *x < end).collect()
+}

@@ -1,0 +1,185 @@
+//! Keeps a curve of any length in bounded memory: bins that hold lowest, highest, newest and mean.
+//!
+//! A week of samples must fit beside the job it watches. While the curve is short every sample is its own bin, so
+//! nothing is lost; when the bins are full, neighbours merge and each bin stands for twice as many samples.
+//! Merging keeps the lowest and the highest, so it can hide neither a floor nor a peak. Not here: any opinion.
+
+/// One sample on its way in. A plain sample has `low == high == last`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Where: step, second or number of the sample.
+    pub x: f64,
+    /// The lowest value since the sample before.
+    pub low: f64,
+    /// The highest value since the sample before.
+    pub high: f64,
+    /// The newest value.
+    pub last: f64,
+}
+
+impl Point {
+    /// One measured value.
+    pub const fn one(x: f64, y: f64) -> Self {
+        Self { x, low: y, high: y, last: y }
+    }
+
+    fn is_usable(&self) -> bool {
+        self.x.is_finite() && [self.low, self.high, self.last].iter().all(|v| v.abs() <= LARGEST)
+    }
+}
+
+/// Values beyond this are no memory: 2^70 bytes. Keeps every square and sum finite.
+const LARGEST: f64 = 1.2e21;
+
+/// Samples that were merged into one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bin {
+    pub(crate) x_first: f64,
+    pub(crate) x_last: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) last: f64,
+    sum: f64,
+    pub(crate) count: u32,
+}
+
+impl Bin {
+    fn new(p: &Point) -> Self {
+        let mean = f64::midpoint(p.low, p.high);
+        Self { x_first: p.x, x_last: p.x, low: p.low, high: p.high, last: p.last, sum: mean, count: 1 }
+    }
+
+    fn absorb(&mut self, next: &Self) {
+        self.x_last = next.x_last;
+        self.low = self.low.min(next.low);
+        self.high = self.high.max(next.high);
+        self.last = next.last;
+        self.sum += next.sum;
+        self.count = self.count.saturating_add(next.count);
+    }
+
+    /// The middle of what it covers.
+    pub(crate) fn x(&self) -> f64 {
+        f64::midpoint(self.x_first, self.x_last)
+    }
+
+    /// Mean of its samples.
+    pub(crate) fn mean(&self) -> f64 {
+        self.sum / f64::from(self.count.max(1))
+    }
+}
+
+/// A curve in bounded memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    bins: Vec<Bin>,
+    capacity: usize,
+    /// Samples a full bin holds.
+    stride: u32,
+    samples: u64,
+    unusable: u64,
+}
+
+impl Series {
+    /// Room for `capacity` bins; at least 64, so that shapes can still be told apart.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self { bins: Vec::new(), capacity: capacity.max(64), stride: 1, samples: 0, unusable: 0 }
+    }
+
+    /// Takes the next sample. A step back in x (a resumed counter) is held at the newest x.
+    pub(crate) fn push(&mut self, mut point: Point) {
+        if !point.is_usable() {
+            self.unusable += 1;
+            return;
+        }
+        self.samples += 1;
+        if let Some(end) = self.bins.last() {
+            point.x = point.x.max(end.x_last);
+        }
+        let bin = Bin::new(&point);
+        match self.bins.last_mut() {
+            Some(open) if open.count < self.stride => open.absorb(&bin),
+            _ => {
+                if self.bins.len() >= self.capacity {
+                    self.halve();
+                }
+                self.bins.push(bin);
+            }
+        }
+    }
+
+    fn halve(&mut self) {
+        let merged = self.bins.chunks(2).map(|pair| {
+            let mut bin = pair[0];
+            if let Some(next) = pair.get(1) {
+                bin.absorb(next);
+            }
+            bin
+        });
+        self.bins = merged.collect();
+        self.stride = self.stride.saturating_mul(2);
+    }
+
+    pub(crate) fn bins(&self) -> &[Bin] {
+        &self.bins
+    }
+
+    /// How many samples came in and could be used.
+    pub(crate) const fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// How many could not: NaN, infinite, beyond any memory.
+    pub(crate) const fn unusable(&self) -> u64 {
+        self.unusable
+    }
+
+    pub(crate) fn first(&self) -> Option<&Bin> {
+        self.bins.first()
+    }
+
+    pub(crate) fn last(&self) -> Option<&Bin> {
+        self.bins.last()
+    }
+
+    /// The part from bin `from` on, for cutting at a restart.
+    pub(crate) fn part(&self, from: usize, to: usize) -> Self {
+        let bins: Vec<Bin> = self.bins.get(from..to.min(self.bins.len())).unwrap_or_default().to_vec();
+        let samples = bins.iter().map(|b| u64::from(b.count)).sum();
+        Self { bins, capacity: self.capacity, stride: self.stride, samples, unusable: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merging_hides_neither_floor_nor_peak() {
+        let mut series = Series::new(64);
+        for i in 0..100_000 {
+            let y = match i {
+                5_003 => 9.0,
+                70_001 => -4.0,
+                _ => 1.0,
+            };
+            series.push(Point::one(f64::from(i), y));
+        }
+        assert!(series.bins().len() <= 64);
+        assert_eq!(series.samples(), 100_000);
+        let low = series.bins().iter().map(|b| b.low).fold(f64::INFINITY, f64::min);
+        let high = series.bins().iter().map(|b| b.high).fold(f64::NEG_INFINITY, f64::max);
+        assert!(low < -3.9 && high > 8.9, "{low} {high}");
+        assert!(series.last().unwrap().x_last > 99_998.0);
+    }
+
+    #[test]
+    fn what_is_no_number_is_counted_not_kept() {
+        let mut series = Series::new(64);
+        series.push(Point::one(f64::NAN, 1.0));
+        series.push(Point::one(1.0, f64::INFINITY));
+        series.push(Point::one(1.0, 1e300));
+        series.push(Point::one(2.0, 1.0));
+        assert_eq!((series.samples(), series.unusable()), (1, 3));
+    }
+}

@@ -1,0 +1,686 @@
+//! Makes all text of a verdict: the answer first, each evidence line with a number that can be checked, what it is
+//! not, one action, one test that could prove it wrong.
+//!
+//! One place for all sentences, so that two commands can't tell the same thing differently. Not here: any decision.
+
+use crate::assess::{Assessment, Because, PASSES};
+use crate::budget::{Fill, pass, pass_steps};
+use crate::decide::stand;
+use crate::facts::Facts;
+use crate::verdict::{Explanation, Fits, Forecast, Kind, Outcome, RuledOut};
+use lowtide_model::{Axis, Bytes, Context, Metric};
+
+/// All a sentence may need.
+pub(crate) struct Story<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) seen: &'a Assessment,
+    pub(crate) facts: &'a Facts,
+    pub(crate) context: &'a Context,
+    pub(crate) axis: Axis,
+    pub(crate) metric: &'a Metric,
+    pub(crate) fill: Option<Fill>,
+    pub(crate) outcome: &'a Outcome,
+    pub(crate) forecast: Option<&'a Forecast>,
+    pub(crate) decided_at: Option<f64>,
+    /// Growth of reclaimable file pages beside the need.
+    pub(crate) file_grown: Option<f64>,
+    /// Samples that were no numbers.
+    pub(crate) unusable: u64,
+    /// How a count of objects or tensors went: name, first, last, and where it changed if it did once.
+    pub(crate) count: Option<CountFact>,
+}
+
+/// What a recorded count of objects did.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CountFact {
+    pub(crate) name: String,
+    pub(crate) first: f64,
+    pub(crate) last: f64,
+    /// Between which x it changed, when it changed once.
+    pub(crate) changed: Option<(f64, f64)>,
+}
+
+/// A size as a person writes it.
+pub(crate) fn size(bytes: f64) -> String {
+    Bytes::from_f64(bytes.max(0.0)).to_string()
+}
+
+/// A number as a person writes it: three digits that count.
+pub(crate) fn number(value: f64) -> String {
+    let digits = usize::from(value.abs() < 100.0 && value.fract().abs() >= 1e-9);
+    format!("{value:.digits$}")
+}
+
+/// A length of time as a person says it.
+pub(crate) fn duration(seconds: f64) -> String {
+    let (value, unit) = match seconds {
+        s if s < 90.0 => (s, "s"),
+        s if s < 5400.0 => (s / 60.0, "min"),
+        s if s < 129_600.0 => (s / 3600.0, "h"),
+        s => (s / 86400.0, "days"),
+    };
+    format!("{} {unit}", number(value))
+}
+
+impl Story<'_> {
+    fn per(&self) -> &'static str {
+        match self.axis {
+            Axis::Step => "step",
+            Axis::Seconds => "second",
+            Axis::Sample => "sample",
+            Axis::Epoch => "epoch",
+        }
+    }
+
+    fn place(&self, x: f64) -> String {
+        match self.axis {
+            Axis::Seconds => duration(x),
+            Axis::Step | Axis::Sample | Axis::Epoch => format!("{} {}", self.per(), number(x)),
+        }
+    }
+
+    /// The rate in the unit a person would use: per hour where seconds would give crumbs.
+    fn rate(&self, rate: f64) -> String {
+        if self.axis == Axis::Seconds && rate.abs() < 65536.0 {
+            return format!("{} per hour", size(rate * 3600.0));
+        }
+        format!("{} per {}", size(rate), self.per())
+    }
+
+    fn rate_between(&self) -> String {
+        let g = &self.facts.growth;
+        format!(
+            "{} (between {} and {})",
+            self.rate(g.rate),
+            self.rate(g.rate - g.margin),
+            self.rate(g.rate + g.margin)
+        )
+    }
+
+    fn what(&self) -> &'static str {
+        if matches!(self.metric, Metric::Gpu) { "GPU memory" } else { "memory" }
+    }
+
+    /// The answer in one sentence.
+    pub(crate) fn headline(&self) -> String {
+        let f = self.facts;
+        let answer = match self.kind {
+            Kind::Leak => self.leak_headline(),
+            Kind::CacheFill => self.fill_headline(),
+            Kind::WarmUp => format!(
+                "warm-up: {} grew {} until {} and has stayed there since",
+                self.what(),
+                size(f.grown()),
+                self.knee()
+            ),
+            Kind::AllocatorKept => {
+                format!(
+                    "kept by the allocator: {} ratcheted up by {} until {} and stopped",
+                    self.what(),
+                    size(f.grown()),
+                    self.knee()
+                )
+            }
+            Kind::WorkerCopies => {
+                format!(
+                    "worker copies: forked processes un-shared {} until {}; it ends when all is copied",
+                    size(f.grown()),
+                    self.knee()
+                )
+            }
+            Kind::Spikes => format!(
+                "spikes: the floor stays at {}; {} peaks of about {} come and go",
+                size(f.end),
+                f.peaks,
+                size(f.peak_height)
+            ),
+            Kind::PageCache => format!(
+                "page cache: {} of file pages came in, which the kernel takes back; the job's own {} is flat at {}",
+                size(self.file_grown.unwrap_or(0.0)),
+                self.what(),
+                size(f.end)
+            ),
+            Kind::Steady => {
+                format!("steady: the floor stays at {} within {}", size(f.end), size(self.bound()))
+            }
+            Kind::TooEarly => self.early_headline(),
+        };
+        let fits = self.fits();
+        if fits.is_empty() { answer } else { format!("{answer}; {fits}") }
+    }
+
+    fn knee(&self) -> String {
+        self.facts.knee.map_or_else(|| "its end".to_owned(), |k| self.place(k.0))
+    }
+
+    /// What growth over the curve would still have been seen.
+    pub(crate) fn bound(&self) -> f64 {
+        let g = &self.facts.growth;
+        ((g.rate.abs() + g.margin) * (self.facts.last - self.facts.first)).max(2.0 * self.facts.noise)
+    }
+
+    fn leak_headline(&self) -> String {
+        if let Some(e) = self.seen.events {
+            return format!(
+                "leak: each evaluation keeps {}, {} of {} raised the floor",
+                size(e.each),
+                e.rose,
+                e.events
+            );
+        }
+        let since = match self.seen.best().map(|b| b.shape) {
+            Some(crate::shapes::Shape::Late | crate::shapes::Shape::RampLate) => {
+                format!(" since {}", self.place(self.facts.growth.from))
+            }
+            _ => String::new(),
+        };
+        format!(
+            "leak: the floor of {} rises by {}{since} with no end in sight",
+            self.what(),
+            self.rate(self.facts.growth.rate)
+        )
+    }
+
+    fn fill_headline(&self) -> String {
+        let f = self.facts;
+        let grown = size(f.grown());
+        match (self.fill, self.matches_pass()) {
+            (Some(fill), Some(true)) => format!(
+                "cache fill: every example keeps {} the first time it is used; growth of {grown} ended at {}, with the first pass over the data",
+                size(fill.bytes_per_example),
+                self.knee()
+            ),
+            (None, Some(true)) => {
+                format!(
+                    "cache fill: growth of {grown} ended at {}, with the first pass over the data",
+                    self.knee()
+                )
+            }
+            _ => format!(
+                "cache fill: {} grew {grown} at one pace and stopped at once at {}",
+                self.what(),
+                self.knee()
+            ),
+        }
+    }
+
+    fn early_headline(&self) -> String {
+        let f = self.facts;
+        if self.seen.samples < 4 {
+            return format!("too early to say: {} samples show no floor yet", self.seen.samples);
+        }
+        let when =
+            self.decided_at.map_or_else(String::new, |at| format!("; decided at step {}", number(at.ceil())));
+        if f.growth.rate <= f.growth.margin {
+            return format!(
+                "too early to say: {} samples are too few to tell a floor from a wave{when}",
+                self.seen.samples
+            );
+        }
+        format!(
+            "too early to say: {} grows by {}, and two explanations still fit{when}",
+            self.what(),
+            self.rate(f.growth.rate)
+        )
+    }
+
+    fn fits(&self) -> String {
+        let limit = self.outcome.limit_bytes.map(size).unwrap_or_default();
+        match (self.outcome.is, self.outcome.needs_bytes) {
+            (Fits::Fits, Some(needs)) => format!("it fits: {} of {limit}", size(needs)),
+            (Fits::Tight, Some(needs)) => format!("tight: {} of {limit}", size(needs)),
+            (Fits::Exceeds, Some(needs)) => format!("it does not fit: {} of {limit}", size(needs)),
+            (Fits::Exceeds, None) => self.forecast.map_or_else(
+                || format!("it will reach {limit}"),
+                |f| format!("at this rate {limit} is reached {}", self.when(f)),
+            ),
+            (Fits::Unknown, _) | (Fits::Fits | Fits::Tight, None) => String::new(),
+        }
+    }
+
+    fn when(&self, f: &Forecast) -> String {
+        match (f.at_step, f.in_seconds) {
+            (Some(step), Some(s)) => {
+                format!("at {} {}, in {}", self.per(), number(step.floor()), duration(s))
+            }
+            (Some(step), None) => format!("at {} {}", self.per(), number(step.floor())),
+            (None, Some(s)) => format!("in {}", duration(s)),
+            (None, None) => "later".to_owned(),
+        }
+    }
+
+    /// Whether the knee is where the first pass over the data ended; `None` when the length of a pass is not known.
+    pub(crate) fn matches_pass(&self) -> Option<bool> {
+        let (knee, pass) = (self.facts.knee?.0, pass(self.context, self.axis)?);
+        Some(knee_matches(knee, pass, self.facts, self.seen.floor.len()))
+    }
+
+    /// Lines that each hold a number.
+    pub(crate) fn evidence(&self) -> Vec<String> {
+        let f = self.facts;
+        let mut lines = vec![format!(
+            "{} samples from {} to {}; the floor went from {} to {}",
+            self.seen.samples,
+            self.place(f.first),
+            self.place(f.last),
+            size(f.start),
+            size(f.end)
+        )];
+        if self.kind.group() != crate::Group::Flat && f.growth.rate > 0.0 {
+            lines.push(format!("while it grew, it grew by {}", self.rate_between()));
+        }
+        if let Some((x, level)) = f.knee {
+            let share = 100.0 * (f.last - x) / (f.last - f.first).max(f64::MIN_POSITIVE);
+            lines.push(format!(
+                "growth ended at {} at {}; the {share:.0} % after it added {}",
+                self.place(x),
+                size(level),
+                size(f.end - level)
+            ));
+        }
+        lines.extend(self.pass_line());
+        lines.extend(self.fill_line());
+        lines.extend(self.count_line());
+        lines.extend(self.wave_lines());
+        if let Some(e) = self.seen.events {
+            lines.push(format!(
+                "{:.0} % of the growth happened across {} evaluations, the rest between them",
+                100.0 * e.across,
+                e.events
+            ));
+        }
+        if let Some(fc) = self.forecast {
+            lines.push(format!(
+                "at this rate {} is reached {} (between {} and {})",
+                size(fc.limit_bytes),
+                self.when(fc),
+                self.place(fc.low),
+                self.place(fc.high)
+            ));
+        }
+        lines
+    }
+
+    /// What stands above the floor or beside it.
+    fn wave_lines(&self) -> Vec<String> {
+        let f = self.facts;
+        let mut lines = Vec::new();
+        if self.unusable > 0 {
+            lines.push(format!(
+                "{} samples could not be used: not a number, or beyond any memory",
+                self.unusable
+            ));
+        }
+        if f.peaks > 0 {
+            lines.push(format!(
+                "{} samples stand above the floor, by {} typically, {} at most",
+                f.peaks,
+                size(f.peak_height),
+                size(f.peak - f.end)
+            ));
+        }
+        if let (Some(grown), Kind::PageCache) = (self.file_grown, self.kind) {
+            lines.push(format!(
+                "file pages grew by {} while anonymous memory moved by {}",
+                size(grown),
+                size((f.end - f.start).abs())
+            ));
+        }
+        lines
+    }
+
+    fn pass_line(&self) -> Option<String> {
+        let pass = pass(self.context, self.axis)?;
+        let place = self.place(pass);
+        Some(match self.matches_pass() {
+            Some(true) => {
+                format!("one pass over the data is {} long ({place}): growth ended there", number(pass))
+            }
+            Some(false) => format!(
+                "the numbers don't match: one pass over the data would end at {place}, growth ended at {}; check examples, batch and accumulation",
+                self.knee()
+            ),
+            None if self.facts.last < pass => format!(
+                "the first pass over the data ends at {place}; this curve ends before, at {}",
+                self.place(self.facts.last)
+            ),
+            None => format!("the curve covers {} passes over the data", number(self.facts.last / pass)),
+        })
+    }
+
+    fn fill_line(&self) -> Option<String> {
+        let fill = self.fill?;
+        if !matches!(self.kind, Kind::CacheFill | Kind::TooEarly) {
+            return None;
+        }
+        let needs = |n: f64| format!("{} examples need {}", number(n), size(fill.needs(n)));
+        let mut line = format!("{} per example", size(fill.bytes_per_example));
+        if let Some(n) = fill.examples {
+            line = format!("{line}; {}", needs(n));
+        }
+        line = format!("{line}; {}", needs(2000.0));
+        if let Some(limit) = self.outcome.limit_bytes {
+            line = format!("{line}; about {} fill {}", number(fill.fits(limit)), size(limit));
+        }
+        Some(line)
+    }
+
+    fn count_line(&self) -> Option<String> {
+        let count = self.count.as_ref()?;
+        let name = count.name.replace('_', " ");
+        Some(match count.changed {
+            Some((a, b)) => format!(
+                "{name} changed once, from {} to {}, between {} and {}",
+                number(count.first),
+                number(count.last),
+                self.place(a),
+                self.place(b)
+            ),
+            None if (count.last - count.first).abs() < f64::EPSILON => {
+                format!("{name} stayed at {}", number(count.last))
+            }
+            None => format!("{name} went from {} to {}", number(count.first), number(count.last)),
+        })
+    }
+
+    /// What it is not.
+    pub(crate) fn ruled_out(&self) -> Vec<RuledOut> {
+        let f = self.facts;
+        let out = |kind, because: String| RuledOut { kind, because };
+        let quiet = f.knee.map_or(0.0, |k| f.last - k.0);
+        let settled_so = || {
+            format!(
+                "after {} the floor rose by no more than {} over {}",
+                self.knee(),
+                size((f.end - f.knee.map_or(f.end, |k| k.1)).max(0.0)),
+                self.length(quiet)
+            )
+        };
+        match self.kind {
+            Kind::CacheFill => vec![
+                out(Kind::Leak, settled_so()),
+                out(
+                    Kind::WarmUp,
+                    format!(
+                        "it grew at one pace ({}) and stopped at once, {}",
+                        self.rate(f.growth.rate),
+                        if self.matches_pass() == Some(true) {
+                            "where the data began to repeat"
+                        } else {
+                            "which pools and compilers don't"
+                        }
+                    ),
+                ),
+            ],
+            Kind::WarmUp | Kind::AllocatorKept | Kind::WorkerCopies => vec![out(Kind::Leak, settled_so())],
+            Kind::Leak => vec![
+                out(Kind::WarmUp, self.pace_line()),
+                out(
+                    Kind::Spikes,
+                    format!("the lowest level itself rose from {} to {}", size(f.start), size(f.end)),
+                ),
+            ],
+            Kind::Spikes | Kind::Steady | Kind::PageCache => {
+                vec![out(
+                    Kind::Leak,
+                    format!(
+                        "any growth of the floor is below {} over {}",
+                        size(self.bound()),
+                        self.length(f.last - f.first)
+                    ),
+                )]
+            }
+            Kind::TooEarly => Vec::new(),
+        }
+    }
+
+    fn length(&self, x: f64) -> String {
+        match self.axis {
+            Axis::Seconds => duration(x),
+            Axis::Step | Axis::Sample | Axis::Epoch => format!("{} {}s", number(x), self.per()),
+        }
+    }
+
+    fn pace_line(&self) -> String {
+        if let Some(e) = self.seen.events {
+            return format!("the later half of {} evaluations still raised the floor", e.events);
+        }
+        match self.seen.pace {
+            Some(pace) => format!(
+                "at its end it still grows at {:.0} % of its first pace or more; a warm-up slows down",
+                100.0 * pace.min(1.0)
+            ),
+            None => "every life of the process climbs until it ends".to_owned(),
+        }
+    }
+
+    /// What still has weight and what it says will come.
+    pub(crate) fn explanations(&self) -> Vec<Explanation> {
+        let o = self.seen.odds;
+        let growing = (o.rising + o.open).max(1e-9);
+        let pass = pass(self.context, self.axis);
+        let mut all: Vec<(Kind, f64)> = match self.kind {
+            Kind::TooEarly if self.seen.because == Because::InsideFirstPass => {
+                vec![
+                    (Kind::CacheFill, 0.5 * growing),
+                    (Kind::Leak, 0.5 * growing),
+                    (Kind::WarmUp, o.settled),
+                    (Kind::Steady, o.flat),
+                ]
+            }
+            Kind::TooEarly => {
+                vec![(Kind::Leak, o.rising), (Kind::WarmUp, o.open + o.settled), (Kind::Steady, o.flat)]
+            }
+            Kind::Leak
+            | Kind::CacheFill
+            | Kind::WarmUp
+            | Kind::AllocatorKept
+            | Kind::WorkerCopies
+            | Kind::Spikes
+            | Kind::PageCache
+            | Kind::Steady => {
+                let kind = self.kind;
+                let own = match kind.group() {
+                    crate::Group::Leak => o.rising,
+                    crate::Group::Bounded => o.settled + o.open,
+                    crate::Group::Flat => o.flat,
+                    crate::Group::TooEarly => 0.0,
+                };
+                let mut rest = vec![(kind, own.max(0.5))];
+                rest.extend(
+                    [(Kind::Leak, o.rising), (Kind::WarmUp, o.settled + o.open), (Kind::Steady, o.flat)]
+                        .into_iter()
+                        .filter(|r| r.0.group() != kind.group()),
+                );
+                rest
+            }
+        };
+        let sum: f64 = all.iter().map(|a| a.1).sum::<f64>().max(1e-9);
+        all.retain(|a| a.1 / sum >= 0.02);
+        all.sort_by(|a, b| b.1.total_cmp(&a.1));
+        all.into_iter()
+            .map(|(kind, w)| Explanation {
+                kind,
+                weight: (w / sum * 1000.0).round() / 1000.0,
+                predicts: self.predicts(kind, pass),
+            })
+            .collect()
+    }
+
+    fn predicts(&self, kind: Kind, pass: Option<f64>) -> String {
+        let f = self.facts;
+        match (kind, pass) {
+            (Kind::CacheFill, Some(pass)) if f.last < pass => {
+                format!("growth ends at {} at {}", self.place(pass), size(f.growth.at(pass).max(f.end)))
+            }
+            (Kind::Leak, _) => match self.forecast {
+                Some(fc) => format!(
+                    "the floor goes on rising by {}; {} is reached {}",
+                    self.rate(f.growth.rate),
+                    size(fc.limit_bytes),
+                    self.when(fc)
+                ),
+                None => format!("the floor goes on rising by {}", self.rate(f.growth.rate.max(0.0))),
+            },
+            (Kind::WarmUp | Kind::CacheFill | Kind::AllocatorKept | Kind::WorkerCopies, _) => {
+                let level = f.knee.map_or(f.end, |k| k.1);
+                format!("the floor stays near {}", size(level.max(f.end)))
+            }
+            (Kind::Steady | Kind::Spikes | Kind::PageCache | Kind::TooEarly, _) => {
+                format!("the floor stays near {}", size(f.end))
+            }
+        }
+    }
+
+    /// What to do, the first thing first.
+    pub(crate) fn advice(&self) -> Vec<String> {
+        let mut advice = vec![self.action().to_owned()];
+        if self.asks_for_size() {
+            advice.push("tell the size of the data set (--examples, --batch, --accum): then lowtide can say whether growth ended with the first pass, and what other sizes need".to_owned());
+        }
+        advice
+    }
+
+    /// Whether the data set's size would change the answer's worth.
+    fn asks_for_size(&self) -> bool {
+        let growth = matches!(self.kind, Kind::CacheFill | Kind::WarmUp | Kind::TooEarly | Kind::Leak);
+        growth && pass_steps(self.context).is_none() && self.context.epoch_seconds.is_none()
+    }
+
+    fn action(&self) -> &'static str {
+        match self.kind {
+            Kind::Leak if self.seen.events.is_some() => {
+                "look at what evaluation keeps: collected predictions, metric state, a loader made anew each time; clear it after each evaluation"
+            }
+            Kind::Leak if matches!(self.metric, Metric::Gpu) => {
+                "look for tensors kept across steps: a loss summed without detach(), outputs appended to a list"
+            }
+            Kind::Leak => {
+                "run `lowtide scan` twice, some steps apart: the difference names the type that grows and who holds it"
+            }
+            Kind::CacheFill => {
+                "keep examples encoded and decode them when they are used, or bound the cache in bytes; before a larger data set, do the division"
+            }
+            Kind::WarmUp => "nothing to fix; plan for the level it settled at",
+            Kind::AllocatorKept => {
+                "set MALLOC_ARENA_MAX=2 or preload jemalloc; `lowtide squeeze` shows what a trim gives back"
+            }
+            Kind::WorkerCopies => {
+                "use fewer workers, or hold the data in arrays or Arrow instead of lists of Python objects"
+            }
+            Kind::Spikes => "plan for the peaks, not for the floor: reserve room for the highest one",
+            Kind::PageCache => "nothing to fix: judge by the working set, not by usage with file pages",
+            Kind::Steady => "nothing to do",
+            Kind::TooEarly => "let it run on and look again",
+        }
+    }
+
+    /// The test that could prove it wrong.
+    pub(crate) fn disprove(&self) -> String {
+        let f = self.facts;
+        match self.kind {
+            Kind::Leak => format!(
+                "let it run as long again: if the floor at {} is below {}, it is no leak",
+                self.place(2.0 * f.last - f.first),
+                size(0.5_f64.mul_add(f.growth.rate * (f.last - f.first), f.end))
+            ),
+            Kind::CacheFill => {
+                match pass(self.context, self.axis).zip(self.fill.and_then(|fl| fl.examples)) {
+                    Some((pass, n)) => format!(
+                        "run it with {} examples: growth must end near {} instead",
+                        number((n / 2.0).floor()),
+                        self.place(pass / 2.0)
+                    ),
+                    None => "run it with half the data: growth must end at half the way and half the height"
+                        .to_owned(),
+                }
+            }
+            Kind::WarmUp | Kind::AllocatorKept | Kind::WorkerCopies => format!(
+                "let it run as long again: the floor must stay below {}",
+                size(f.end + (0.1 * f.grown()).max(self.bound()))
+            ),
+            Kind::Spikes | Kind::Steady | Kind::PageCache => {
+                format!("let it run as long again: the floor must stay below {}", size(f.end + self.bound()))
+            }
+            Kind::TooEarly => match self.decided_at {
+                Some(at) => format!(
+                    "look again at step {}: a fill or a warm-up will have stopped, a leak will not",
+                    number(at.ceil())
+                ),
+                None => "look again when the curve is twice as long".to_owned(),
+            },
+        }
+    }
+
+    /// The whole reasoning.
+    pub(crate) fn why(&self) -> Vec<String> {
+        let s = self.seen;
+        let mut lines = vec![
+            format!(
+                "floor: {} points from {} samples, scatter {}",
+                s.floor.len(),
+                s.samples,
+                size(s.floor.noise)
+            ),
+            format!(
+                "neighbouring points correlate by {:.2}: {} points count as {:.1}",
+                s.correlation,
+                s.floor.len(),
+                s.effective
+            ),
+        ];
+        for fit in s.fits.iter().take(8) {
+            lines.push(format!(
+                "shape: {:<34} weight {:.3}, misfit {}, says {}",
+                fit.shape.words(),
+                fit.weight,
+                size(fit.error.sqrt()),
+                stand(fit).words()
+            ));
+        }
+        let o = s.odds;
+        lines.push(format!(
+            "evidence: flat {:.2}, settled {:.2}, slowing {:.2}, rising {:.2}",
+            o.flat, o.settled, o.open, o.rising
+        ));
+        if let Some(pace) = s.pace {
+            lines.push(format!("pace at the end over pace at the start, lower bound: {pace:.2}"));
+        }
+        lines.push(match pass(self.context, self.axis) {
+            Some(p) => format!(
+                "one pass over the data: {} ({} seen; a leak is called from {PASSES} on)",
+                self.place(p),
+                number(self.facts.last / p)
+            ),
+            None => {
+                "the length of a pass over the data is not known: it would decide between a fill and a leak"
+                    .to_owned()
+            }
+        });
+        lines.push(format!("decided by: {}", s.because.words()));
+        lines
+    }
+}
+
+/// Whether a knee is where a pass ends: within a fiftieth of the curve, a tenth of the pass, or two floor points.
+pub(crate) fn knee_matches(knee: f64, pass: f64, facts: &Facts, points: usize) -> bool {
+    let spacing = (facts.last - facts.first) / points.max(2) as f64;
+    (knee - pass).abs() <= (1.5 * spacing).max(0.1 * pass)
+}
+
+impl Because {
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::TooFew => "fewer than four samples",
+            Self::NothingMoves => "nothing moves beyond what can be resolved",
+            Self::Shapes => "the shape with the most evidence",
+            Self::InsideFirstPass => "the curve ends before the second pass over the data can tell",
+            Self::SlowsDown => "the rise slows down",
+            Self::FewSamplesRise => "a rise in fewer than ten samples",
+            Self::PeakInFewSamples => "one peak in fewer than eight samples",
+            Self::AtEvents => "the floor rises at each evaluation and not between",
+            Self::EveryLifeClimbs => "every life of the process climbs until it ends",
+            Self::RecoversAfterRestart => "after the restart it climbed back to its old level, not beyond",
+        }
+    }
+}
