@@ -16,9 +16,10 @@ code=$?
 want "the job's code is passed on" is $code 0
 want "the second user's process is in the recording" is "$(ask "$file" "select count(*) from process where comm like 'actor-of%'")" 1
 want "its memory is recorded" is \
-    "$(ask "$file" "select count(*) > 0 from sample_view where comm like 'actor-of%' and anon_bytes > 24 << 20")" 1
+    "$(ask "$file" "select count(*) > 0 from sample_view where comm like 'actor-of%' and anon_bytes > 23 << 20")" 1
 want "its sharing is unknown, not nought" is "$(ask "$file" "select count(*) from sample_view where comm like 'actor-of%' and pss_bytes is not null")" 0
-want "the user's own process has its sharing" is "$(ask "$file" "select count(*) > 0 from sample_view where comm = 'actor' and pss_bytes > 16 << 20")" 1
+want "the user's own process has its sharing" is "$(ask "$file" "select count(*) > 0 from sample_view where comm = 'actor' and pss_bytes > 15 << 20")" 1
 want "the recording says what was denied" is \
     "$(ask "$file" "select count(*) > 0 from event e join process p on p.id = e.process_id where e.kind = 'unreadable' and comm like 'actor-of%' and text like '%denied%'")" 1
+processes "$file"
 show "$T/err"

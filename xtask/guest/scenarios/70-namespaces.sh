@@ -9,14 +9,15 @@ want "outside of namespaces root has the connector" is "$(source_of "$T/host.tid
 want "the connector tells every code" is "$(ask "$T/host.tide" "select count(*) from process where exit = 'code' and exit_number = 2")" 10
 
 for flags in "-p -n -f --mount-proc" "-p -f --mount-proc" "-n"; do
-    name=$(echo "$flags" | tr -d ' -')
+    name=$(printf %s "$flags" | tr -d ' -')
     unshare $flags lowtide run --out "$T/$name.tide" -- sh -c "$short" 2>"$T/err"
     code=$?
     want "unshare $flags: the code is passed on" is $code 4
     want "unshare $flags: not the connector" is "$(source_of "$T/$name.tide")" perf
-    want "unshare $flags: every short process is seen" is "$(ask "$T/$name.tide" "select count(*) from process where comm = 'actor'")" 10
-    want "unshare $flags: the command's end is known" is "$(ask "$T/$name.tide" "select exit || exit_number from process order by id limit 1")" code4
-    want "unshare $flags: the recording is whole" is "$(lowtide list --format json "$T" | grep -F "$name.tide" | grep -c finished)" 1
+    want "unshare $flags: every short process is seen" is "$(ask "$T/$name.tide" "select count(*) from process")" 11
+    want "unshare $flags: the command's end is known" is "$(end_of_root "$T/$name.tide")" "code 4"
+    processes "$T/$name.tide"
+    want "unshare $flags: the recording is whole" is "$(lowtide list --format json "$T" | grep -F "/$name.tide" | grep -c finished)" 1
 done
 show "$T/err"
 
@@ -39,3 +40,4 @@ unshare -p -f --mount-proc lowtide run --out "$T/pid1.tide" -- sh -c "(actor hol
 code=$?
 want "as pid 1 the code is passed on" is $code 0
 want "as pid 1 an orphan's end is known" is "$(ask "$T/pid1.tide" "select exit || exit_number from process where comm = 'actor'")" code6
+processes "$T/pid1.tide"
