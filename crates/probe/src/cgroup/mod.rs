@@ -153,4 +153,4 @@ fn folders_in(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests;

@@ -76,4 +76,4 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests;
