@@ -19,7 +19,8 @@ const MIB: usize = 1 << 20;
 fn main() {
     let words: Vec<String> = std::env::args().collect();
     let mode = words.get(1).map_or("", String::as_str);
-    let number = |at: usize, default: usize| words.get(at + 2).and_then(|word| word.parse().ok()).unwrap_or(default);
+    let number =
+        |at: usize, default: usize| words.get(at + 2).and_then(|word| word.parse().ok()).unwrap_or(default);
     match mode {
         "hold" => hold(number(0, 64)),
         "leak" => grow(number(0, 4), number(1, 20), number(2, 100)),
@@ -208,6 +209,12 @@ fn daemon(life_ms: usize) {
         // SAFETY: as above.
         if let Ok(ForkResult::Child) = unsafe { fork() } {
             println!("daemon {}", std::process::id());
+            let _ = std::io::stdout().flush();
+            if let Ok(nothing) = OpenOptions::new().read(true).write(true).open("/dev/null") {
+                let _ = nix::unistd::dup2_stdin(&nothing);
+                let _ = nix::unistd::dup2_stdout(&nothing);
+                let _ = nix::unistd::dup2_stderr(&nothing);
+            }
             let held = written(8);
             pause(life_ms);
             drop(held);
@@ -222,7 +229,8 @@ fn daemon(life_ms: usize) {
 /// Writes the name of every signal it gets to a file, until it gets a second TERM.
 fn signals(file: &str) {
     let mut set = SigSet::empty();
-    let wanted = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
+    let wanted =
+        [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
     wanted.into_iter().chain([Signal::SIGTSTP, Signal::SIGCONT]).for_each(|signal| set.add(signal));
     let _ = set.thread_block();
     let Ok(mut log) = OpenOptions::new().create(true).append(true).open(file) else { exit(73) };

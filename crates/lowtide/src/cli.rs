@@ -106,11 +106,9 @@ pub(crate) struct RecordingArgs {
 
 /// `lowtide watch`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Without an argument: lists what looks like a training job here.\n\
+#[command(after_help = "Without an argument: lists what looks like a training job here.\n\
 A wrapper's pid (uv run, sh -c, torchrun) leads to the process below it that holds the memory.\n\
-A job that `lowtide run` records is followed through its recorder; any other is recorded from now on."
-)]
+A job that `lowtide run` records is followed through its recorder; any other is recorded from now on.")]
 pub(crate) struct WatchArgs {
     /// The process, or any of its parents or children
     pub(crate) pid: Option<u32>,
@@ -221,15 +219,13 @@ pub(crate) enum SourceArg {
 }
 
 fn parse_hook(text: &str) -> Result<(lowtide_run::HookWhen, String), String> {
-    let (when, command) = text
-        .split_once('=')
-        .ok_or_else(|| format!("`{text}` has no `=`; write it like end=CMD"))?;
+    let (when, command) =
+        text.split_once('=').ok_or_else(|| format!("`{text}` has no `=`; write it like end=CMD"))?;
     if command.trim().is_empty() {
         return Err(format!("`{text}` names no command"));
     }
-    let when = when
-        .parse()
-        .map_err(|()| format!("`{when}` is not a moment; use forecast, verdict, stop or end"))?;
+    let when =
+        when.parse().map_err(|()| format!("`{when}` is not a moment; use forecast, verdict, stop or end"))?;
     Ok((when, command.to_owned()))
 }
 

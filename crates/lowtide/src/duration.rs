@@ -6,9 +6,7 @@ use std::time::Duration;
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let bad = || format!("`{text}` is not a duration; write it like 250ms, 1s or 2m");
     let trimmed = text.trim();
-    let split = trimmed
-        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
-        .unwrap_or(trimmed.len());
+    let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(split);
     let number: f64 = number.parse().map_err(|_| bad())?;
     let seconds = match unit.trim() {
@@ -28,9 +26,7 @@ pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
     if allowed.contains(&interval) {
         Ok(interval)
     } else {
-        Err(format!(
-            "`{text}` is out of range; an interval is between 10ms and 10m"
-        ))
+        Err(format!("`{text}` is out of range; an interval is between 10ms and 10m"))
     }
 }
 

@@ -16,11 +16,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            because: Vec::new(),
-            hint: None,
-        }
+        Self { what: what.into(), because: Vec::new(), hint: None }
     }
 
     /// Adds what caused it.

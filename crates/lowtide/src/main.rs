@@ -15,9 +15,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let matches = cli::declaration().get_matches();
-    let result = Cli::from_arg_matches(&matches)
-        .map_err(Failure::from)
-        .and_then(|cli| dispatch(cli.command));
+    let result = Cli::from_arg_matches(&matches).map_err(Failure::from).and_then(|cli| dispatch(cli.command));
     match result {
         Ok(code) => code,
         Err(failure) => {

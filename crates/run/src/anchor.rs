@@ -120,11 +120,7 @@ impl Anchors {
             let measured = took.as_nanos() as f64 / view.rss_sum.as_f64();
             self.ns_per_byte = 0.5 * self.ns_per_byte + 0.5 * measured;
         }
-        self.round = Some(Round {
-            at: view.now,
-            members: self.members,
-            rss_sum: view.rss_sum,
-        });
+        self.round = Some(Round { at: view.now, members: self.members, rss_sum: view.rss_sum });
     }
 
     /// How long the job's maps were held in all.
@@ -147,12 +143,7 @@ mod tests {
     use super::*;
 
     fn view(seconds: f64, mib: u64, members: u64) -> View {
-        View {
-            now: Tick::from_seconds(seconds),
-            rss_sum: Bytes::from_mib(mib),
-            members,
-            unsharing: false,
-        }
+        View { now: Tick::from_seconds(seconds), rss_sum: Bytes::from_mib(mib), members, unsharing: false }
     }
 
     #[test]
@@ -189,25 +180,15 @@ mod tests {
         let mut spent = Vec::new();
         for step in 0..6000_u32 {
             let at = f64::from(step) / 10.0;
-            let view = View {
-                unsharing: true,
-                ..view(at, 300, u64::from(step / 20))
-            };
+            let view = View { unsharing: true, ..view(at, 300, u64::from(step / 20)) };
             if anchors.due(view).is_some() {
                 anchors.made(view, Duration::from_millis(9));
                 spent.push(at);
             }
         }
-        let worst = spent.iter().map(|at| {
-            spent
-                .iter()
-                .filter(|other| **other >= *at && **other < at + 60.0)
-                .count()
-        });
-        assert!(
-            worst.max().unwrap() * 9 <= 50 + 9,
-            "the last one may overshoot by its own surprise"
-        );
+        let worst =
+            spent.iter().map(|at| spent.iter().filter(|other| **other >= *at && **other < at + 60.0).count());
+        assert!(worst.max().unwrap() * 9 <= 50 + 9, "the last one may overshoot by its own surprise");
         assert!(!spent.is_empty());
     }
 }

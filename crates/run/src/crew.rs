@@ -3,12 +3,11 @@
 //! Dead processes leave nothing behind here but their row in the file, so a job that starts processes for weeks costs
 //! no more memory than its living ones.
 
-use crate::mask_argv;
 use crate::rows::{Gather, Measured};
 use lowtide_model::{Bytes, Exit, Limit, ProcKey, Process, Pss, Reading, Role, SampleRow, Span, Tick};
 use lowtide_probe::tree::Change;
 use lowtide_probe::{ProcessReader, Root, Stat, Statm, Status};
-use lowtide_store::Entry;
+use lowtide_store::{Entry, mask_argv};
 use lowtide_verdict::{Footprint, RoleFound, TreeTotal, roles};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,6 +32,8 @@ pub(crate) struct Member {
     anchor: Option<(Pss, SampleRow)>,
     minute_start: Option<(Tick, Bytes)>,
     minute_ago: Option<(Tick, Bytes)>,
+    /// Where its code and stack begin: changed only by an exec.
+    layout: Option<(u64, u64)>,
     pub(crate) address_space: Option<Bytes>,
 }
 
@@ -53,20 +54,13 @@ impl Member {
             return 0.0;
         };
         let minutes = now.since(then).as_secs_f64() / 60.0;
-        if minutes > 0.1 {
-            (row.rss.last.as_f64() - before.as_f64()) / minutes
-        } else {
-            0.0
-        }
+        if minutes > 0.1 { (row.rss.last.as_f64() - before.as_f64()) / minutes } else { 0.0 }
     }
 
     /// Keeps the RSS of one to two minutes ago.
     fn remember(&mut self, now: Tick, rss: Bytes) {
         let minute = Duration::from_secs(60);
-        if self
-            .minute_start
-            .is_none_or(|(then, _)| now.since(then) >= minute)
-        {
+        if self.minute_start.is_none_or(|(then, _)| now.since(then) >= minute) {
             self.minute_ago = self.minute_start.or(Some((now, rss)));
             self.minute_start = Some((now, rss));
         }
@@ -77,10 +71,7 @@ impl Member {
         let (Some((pss, then)), Some(now)) = (&self.anchor, self.newest()) else {
             return false;
         };
-        let faulted = now
-            .minor_faults
-            .saturating_sub(then.minor_faults)
-            .saturating_mul(page);
+        let faulted = now.minor_faults.saturating_sub(then.minor_faults).saturating_mul(page);
         let grown = now.rss.last.saturating_sub(then.rss.last).0;
         let least = UNSHARING_LEAST.max(pss.shared_dirty.0 / 20);
         !self.facts.execed && pss.shared_dirty.0 >= UNSHARING_LEAST && faulted.saturating_sub(grown) > least
@@ -163,18 +154,11 @@ impl Crew {
     /// Takes in a birth, an exec or a death.
     pub(crate) fn apply(&mut self, change: Change, reaped: &mut Reaped, out: &mut Vec<Entry>) {
         match change {
-            Change::Born {
-                key,
-                parent,
-                at_boot_ns,
-                forked,
-            } => self.born(key, parent, self.tick_of(at_boot_ns), forked, out),
+            Change::Born { key, parent, at_boot_ns, forked } => {
+                self.born(key, parent, self.tick_of(at_boot_ns), forked, out)
+            }
             Change::Execed { key, .. } => self.execed(key, out),
-            Change::Died {
-                key,
-                at_boot_ns,
-                exit,
-            } => {
+            Change::Died { key, at_boot_ns, exit } => {
                 let exit = exit.or_else(|| reaped.take(key.pid));
                 self.died(key, self.tick_of(at_boot_ns), exit, out);
             }
@@ -198,8 +182,14 @@ impl Crew {
         };
         let mut reader = ProcessReader::open_key(&self.root, key).known();
         let address_space = reader.as_mut().and_then(|reader| identify(&mut facts, reader));
+        let layout = reader.as_mut().and_then(|reader| reader.stat().known()).and_then(|stat| stat.layout);
+        let family = parent.and_then(|parent| self.members.get(&parent));
+        if !forked && layout.is_some() && family.is_some_and(|parent| parent.layout == layout) {
+            // Nobody saw its fork, but only a fork gives a process its parent's random addresses.
+            facts.execed = false;
+        }
         if facts.argv.is_empty()
-            && let Some(parent) = parent.and_then(|parent| self.members.get(&parent))
+            && let Some(parent) = family
         {
             // Gone before it could be read: until its exec it was its parent's double.
             facts.comm.clone_from(&parent.facts.comm);
@@ -219,6 +209,7 @@ impl Crew {
             anchor: None,
             minute_start: None,
             minute_ago: None,
+            layout,
             address_space,
         };
         self.members.insert(key, member);
@@ -249,19 +240,22 @@ impl Crew {
         out.extend(member.gather.rest().map(Entry::Sample));
         member.facts.died = Some(at);
         member.facts.exit = Some(exit.unwrap_or(Exit::Unknown));
-        member.facts.peak_rss = member
-            .status
-            .peak_rss
-            .max(Some(member.footprint.peak).filter(|peak| peak.0 > 0));
+        member.facts.peak_rss =
+            member.status.peak_rss.max(Some(member.footprint.peak).filter(|peak| peak.0 > 0));
         self.total.died(key);
         self.roles.remove(&key);
         out.push(Entry::Process(member.facts));
     }
 
-    /// Reads every process once. `look` is called for each new row before it is handed out.
+    /// Reads every process once.
     pub(crate) fn sample(&mut self, now: Tick, out: &mut Vec<Entry>) {
+        let mut execed = Vec::new();
         for member in self.members.values_mut() {
+            let layout = member.layout;
             let Some(row) = measure(member, now) else { continue };
+            if layout.is_some() && layout != member.layout && !member.facts.execed {
+                execed.push(member.facts.key);
+            }
             member.footprint.peak = member.footprint.peak.max(row.rss.last);
             if member.footprint.first == Bytes::ZERO {
                 member.footprint.first = row.rss.last;
@@ -270,6 +264,8 @@ impl Crew {
             member.remember(now, row.rss.last);
             out.extend(member.gather.push(Measured { row }).map(Entry::Sample));
         }
+        // A source without exec events leaves it to us to notice.
+        execed.into_iter().for_each(|key| self.execed(key, out));
     }
 
     /// Reads the sharing split of every process, at once, so that the parts add up. Gives how long maps were held.
@@ -282,15 +278,9 @@ impl Crew {
             };
             held += took;
             let Some(row) = measure(member, now) else { continue };
-            let row = SampleRow {
-                pss: Some(pss),
-                ..row
-            };
+            let row = SampleRow { pss: Some(pss), ..row };
             if let Some((before, _)) = member.anchor.replace((pss, row)) {
-                unshared.extend(copied(&before, &pss).map(|bytes| Unshared {
-                    process: row.process,
-                    bytes,
-                }));
+                unshared.extend(copied(&before, &pss).map(|bytes| Unshared { process: row.process, bytes }));
             }
             self.total.sampled(&row);
             out.extend(member.gather.push(Measured { row }).map(Entry::Sample));
@@ -313,11 +303,7 @@ impl Crew {
         if due {
             self.roles_at = Some(now);
             let facts: Vec<Process> = self.members.values().map(|member| member.facts.clone()).collect();
-            let memory = self
-                .members
-                .iter()
-                .map(|(key, member)| (*key, member.footprint))
-                .collect();
+            let memory = self.members.iter().map(|(key, member)| (*key, member.footprint)).collect();
             let named = |found: RoleFound| (found.process, (found.role, found.reason));
             self.roles = roles(&facts, &memory).into_iter().map(named).collect();
         }
@@ -353,6 +339,7 @@ fn measure(member: &mut Member, now: Tick) -> Option<SampleRow> {
     let reader = member.reader.as_mut()?;
     let quick = reader.quick().known()?;
     let stat = reader.stat().known().filter(|stat| !stat.is_dead())?;
+    member.layout = stat.layout.or(member.layout);
     member.ticks_since_status += 1;
     if member.status_rss != Some(quick.rss) || member.ticks_since_status >= STATUS_EVERY {
         member.status = reader.status().known().unwrap_or(member.status);

@@ -41,13 +41,7 @@ impl GpuHelper {
             .ok()?;
         let output = child.stdout.take()?;
         fcntl(&output, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).ok()?;
-        Some(Self {
-            child,
-            output,
-            lines: LineReader::default(),
-            silent: false,
-            last: BTreeMap::new(),
-        })
+        Some(Self { child, output, lines: LineReader::default(), silent: false, last: BTreeMap::new() })
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -78,12 +72,7 @@ impl GpuHelper {
         }
         let mut rows = Vec::new();
         while let Some(reading) = self.lines.next_message::<GpuReading>() {
-            rows.extend(
-                reading
-                    .ok()
-                    .into_iter()
-                    .flat_map(|reading| self.rows(&reading, now, &member)),
-            );
+            rows.extend(reading.ok().into_iter().flat_map(|reading| self.rows(&reading, now, &member)));
         }
         rows
     }
@@ -98,14 +87,7 @@ impl GpuHelper {
         for card in &reading.gpus {
             let row = |process, used, total| {
                 let (gpu, uuid) = (card.gpu, card.uuid.clone());
-                GpuRow {
-                    gpu,
-                    uuid,
-                    process,
-                    tick: now,
-                    used: Span::one(used),
-                    total,
-                }
+                GpuRow { gpu, uuid, process, tick: now, used: Span::one(used), total }
             };
             if self.is_news((card.gpu, None), now, card.used_bytes) {
                 rows.push(row(None, card.used_bytes, Some(card.total_bytes)));
@@ -121,10 +103,7 @@ impl GpuHelper {
     }
 
     fn is_news(&mut self, whose: (u32, Option<u32>), now: Tick, used: Bytes) -> bool {
-        let old = self
-            .last
-            .get(&whose)
-            .is_some_and(|(at, last)| *last == used && now.since(*at) < HEARTBEAT);
+        let old = self.last.get(&whose).is_some_and(|(at, last)| *last == used && now.since(*at) < HEARTBEAT);
         if !old {
             self.last.insert(whose, (now, used));
         }

@@ -15,10 +15,7 @@ pub(crate) struct History {
 
 impl Default for History {
     fn default() -> Self {
-        Self {
-            bins: Vec::with_capacity(MOST),
-            width: 0.25,
-        }
+        Self { bins: Vec::with_capacity(MOST), width: 0.25 }
     }
 }
 
@@ -30,11 +27,7 @@ impl History {
                 bin.low_bytes = bin.low_bytes.min(total);
                 bin.high_bytes = bin.high_bytes.max(total);
             }
-            Some(_) | None => self.bins.push(Point {
-                seconds: start,
-                low_bytes: total,
-                high_bytes: total,
-            }),
+            Some(_) | None => self.bins.push(Point { seconds: start, low_bytes: total, high_bytes: total }),
         }
         if self.bins.len() >= MOST {
             self.halve();
@@ -51,10 +44,7 @@ impl History {
                     last.low_bytes = last.low_bytes.min(bin.low_bytes);
                     last.high_bytes = last.high_bytes.max(bin.high_bytes);
                 }
-                Some(_) | None => self.bins.push(Point {
-                    seconds: start,
-                    ..bin
-                }),
+                Some(_) | None => self.bins.push(Point { seconds: start, ..bin }),
             }
         }
     }
@@ -66,12 +56,7 @@ impl History {
     /// The lowest total about a minute ago, for a rate a person can use.
     pub(crate) fn before(&self, now: Tick, seconds: f64) -> Option<Point> {
         let then = now.seconds() - seconds;
-        self.bins
-            .iter()
-            .rev()
-            .find(|bin| bin.seconds <= then)
-            .or(self.bins.first())
-            .copied()
+        self.bins.iter().rev().find(|bin| bin.seconds <= then).or(self.bins.first()).copied()
     }
 }
 
@@ -87,15 +72,7 @@ mod tests {
             history.push(Tick(second * 1_000_000_000), Bytes(total));
         }
         assert!(history.points().len() < MOST);
-        assert_eq!(
-            history.points().iter().map(|point| point.high_bytes).max(),
-            Some(Bytes(9_000))
-        );
-        assert!(
-            history
-                .points()
-                .windows(2)
-                .all(|pair| pair[0].seconds < pair[1].seconds)
-        );
+        assert_eq!(history.points().iter().map(|point| point.high_bytes).max(), Some(Bytes(9_000)));
+        assert!(history.points().windows(2).all(|pair| pair[0].seconds < pair[1].seconds));
     }
 }

@@ -66,10 +66,7 @@ pub struct Hooks {
 impl Hooks {
     /// Those the user gave.
     pub fn new(hooks: Vec<Hook>) -> Self {
-        Self {
-            hooks,
-            running: Vec::new(),
-        }
+        Self { hooks, running: Vec::new() }
     }
 
     /// Starts every hook for this moment. Gives a sentence for each that could not be started.
@@ -78,11 +75,9 @@ impl Hooks {
         for hook in self.hooks.iter().filter(|hook| hook.when == when) {
             match start(hook, facts) {
                 Ok(child) => self.running.push(child),
-                Err(error) => troubles.push(format!(
-                    "cannot run the {} hook `{}`: {error}",
-                    when.word(),
-                    hook.command
-                )),
+                Err(error) => {
+                    troubles.push(format!("cannot run the {} hook `{}`: {error}", when.word(), hook.command))
+                }
             }
         }
         troubles
@@ -90,8 +85,7 @@ impl Hooks {
 
     /// Whether this pid is a hook of ours and not a process of the job. Forgets it when it has ended.
     pub(crate) fn reap(&mut self) {
-        self.running
-            .retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        self.running.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
     }
 
     /// Pids of hooks that still run.
@@ -135,15 +129,8 @@ mod tests {
     fn a_hook_gets_the_facts_on_its_standard_input() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("got");
-        let command = format!(
-            "cat > {}; echo $LOWTIDE_EVENT >> {}",
-            file.display(),
-            file.display()
-        );
-        let mut hooks = Hooks::new(vec![Hook {
-            when: HookWhen::End,
-            command,
-        }]);
+        let command = format!("cat > {}; echo $LOWTIDE_EVENT >> {}", file.display(), file.display());
+        let mut hooks = Hooks::new(vec![Hook { when: HookWhen::End, command }]);
         assert!(hooks.fire(HookWhen::Stop, &serde_json::json!({})).is_empty());
         hooks.fire(HookWhen::End, &serde_json::json!({"exit": 3}));
         hooks.wait();
@@ -152,12 +139,7 @@ mod tests {
 
     #[test]
     fn every_moment_has_a_word_that_reads_back() {
-        for when in [
-            HookWhen::Forecast,
-            HookWhen::Verdict,
-            HookWhen::Stop,
-            HookWhen::End,
-        ] {
+        for when in [HookWhen::Forecast, HookWhen::Verdict, HookWhen::Stop, HookWhen::End] {
             assert_eq!(when.word().parse(), Ok(when));
         }
         assert!("noon".parse::<HookWhen>().is_err());

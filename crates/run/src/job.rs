@@ -80,10 +80,7 @@ pub(crate) fn start(spec: JobSpec, restore: Restore) -> Result<Child, StartError
 }
 
 fn refused(program: &OsString, cause: std::io::Error) -> StartError {
-    StartError::Spawn {
-        program: program.to_string_lossy().into_owned(),
-        cause,
-    }
+    StartError::Spawn { program: program.to_string_lossy().into_owned(), cause }
 }
 
 #[allow(unsafe_code, reason = "work between fork and exec has no safe interface")]

@@ -29,7 +29,7 @@ use lowtide_model::{Exit, Meta, ProcKey, RunState, Source};
 use lowtide_probe::events::{Feed, Scope};
 use lowtide_probe::tree::Tree;
 use lowtide_probe::{Root, clock, host, limits, stat_of};
-use lowtide_store::{StoreError, Writer};
+use lowtide_store::{StoreError, Writer, mask_argv};
 use lowtide_wire::Snapshot;
 use pace::Pace;
 use places::Places;
@@ -137,21 +137,14 @@ pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Resu
     let witness = Witness::post(stand).ok();
     job::become_subreaper().map_err(RunError::Wait)?;
     let descriptors = job::raise_descriptor_limit();
-    let argv: Vec<String> = job
-        .argv
-        .iter()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
+    let argv: Vec<String> = job.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let mut meta = header(options, mask_argv(&argv));
     let writer = Writer::create(&options.out, meta.clone())?;
     let root = Root::live();
     let feed = open_feed(options, Scope::OwnChildren);
     let started = clock::boot_ns();
     meta.started_unix_ns = unix_ns();
-    let restore = job::Restore {
-        mask: signals.mask_before(),
-        descriptors,
-    };
+    let restore = job::Restore { mask: signals.mask_before(), descriptors };
     let child = job::start(job, restore)?;
     let pid = child.id();
     // Its end is waited for by the loop, together with every orphan's.
@@ -161,23 +154,8 @@ pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Resu
     own.extend(&options.companions);
     let ignore: Vec<u32> = own.iter().copied().collect();
     let tree = Tree::started(&root, pid, std::process::id(), &ignore);
-    let forwarder = Forwarder {
-        job: nix::unistd::Pid::from_raw(pid as i32),
-        witness,
-        stand,
-    };
-    let setting = Setting {
-        root,
-        signals,
-        tree,
-        feed,
-        writer,
-        meta,
-        gpu,
-        own,
-        started,
-        pid,
-    };
+    let forwarder = Forwarder { job: nix::unistd::Pid::from_raw(pid as i32), witness, stand };
+    let setting = Setting { root, signals, tree, feed, writer, meta, gpu, own, started, pid };
     record(setting, Subject::Job(forwarder), options, listener)
 }
 
@@ -190,9 +168,7 @@ pub fn watch(pid: u32, options: &Options, listener: &mut dyn Listener) -> Result
     let signals = Signals::take().map_err(RunError::Wait)?;
     job::raise_descriptor_limit();
     let argv = lowtide_probe::ProcessReader::open(&root, pid).known();
-    let argv = argv
-        .and_then(|mut reader| reader.identity().argv.known())
-        .unwrap_or_default();
+    let argv = argv.and_then(|mut reader| reader.identity().argv.known()).unwrap_or_default();
     let mut meta = header(options, mask_argv(&argv));
     meta.attached = true;
     let writer = Writer::create(&options.out, meta.clone())?;
@@ -202,18 +178,7 @@ pub fn watch(pid: u32, options: &Options, listener: &mut dyn Listener) -> Result
     let started = clock::boot_ns();
     meta.started_unix_ns = unix_ns();
     let tree = Tree::attached(&root, pid);
-    let setting = Setting {
-        root,
-        signals,
-        tree,
-        feed,
-        writer,
-        meta,
-        gpu,
-        own,
-        started,
-        pid,
-    };
+    let setting = Setting { root, signals, tree, feed, writer, meta, gpu, own, started, pid };
     record(setting, Subject::Stranger, options, listener)
 }
 
@@ -237,25 +202,15 @@ fn record(
     listener: &mut dyn Listener,
 ) -> Result<Finished, RunError> {
     let key = setting.tree.living().find(|key| key.pid == setting.pid);
-    let key = key.unwrap_or(ProcKey {
-        pid: setting.pid,
-        start_ticks: 0,
-    });
+    let key = key.unwrap_or(ProcKey { pid: setting.pid, start_ticks: 0 });
     setting.meta.root = Some(key);
     setting.meta.source = Some(setting.feed.source());
-    setting
-        .writer
-        .push(lowtide_store::Entry::Meta(Box::new(setting.meta.clone())));
+    setting.writer.push(lowtide_store::Entry::Meta(Box::new(setting.meta.clone())));
     let socket = ControlSocket::listen(&options.private_dir).ok();
     let recording = setting.writer.path().to_owned();
     let socket_path = socket.as_ref().map(|_| options.private_dir.join(SOCKET_NAME));
     let source = setting.feed.source();
-    listener.began(&Began {
-        root: key,
-        source,
-        recording: recording.clone(),
-        socket: socket_path,
-    });
+    listener.began(&Began { root: key, source, recording: recording.clone(), socket: socket_path });
     let slurm = limits::slurm(|name| std::env::var(name).ok());
     let session = Session {
         options,
@@ -274,23 +229,12 @@ fn record(
         pace: Pace::new(options.interval, options.chosen),
         live: Live::new(key, options.interval),
     };
-    let Ended {
-        exit,
-        survivors,
-        ooms,
-    } = session.live()?;
-    Ok(Finished {
-        exit,
-        recording,
-        survivors,
-        ooms,
-    })
+    let Ended { exit, survivors, ooms } = session.live()?;
+    Ok(Finished { exit, recording, survivors, ooms })
 }
 
 fn open_feed(options: &Options, scope: Scope) -> Feed {
-    let asked = options
-        .source
-        .and_then(|source| Feed::open_as(&Root::live(), source).known());
+    let asked = options.source.and_then(|source| Feed::open_as(&Root::live(), source).known());
     asked.unwrap_or_else(|| Feed::open(&Root::live(), scope))
 }
 
@@ -299,32 +243,23 @@ fn gpu_interval(options: &Options) -> u64 {
 }
 
 fn own_pids(witness: Option<&Witness>, gpu: Option<&GpuHelper>) -> BTreeSet<u32> {
-    let helpers = witness
-        .map(Witness::pid)
-        .into_iter()
-        .chain(gpu.map(GpuHelper::pid));
+    let helpers = witness.map(Witness::pid).into_iter().chain(gpu.map(GpuHelper::pid));
     helpers.chain([std::process::id()]).collect()
 }
 
 fn unix_ns() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_nanos() as i64)
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
 }
 
 fn header(options: &Options, argv: Vec<String>) -> Meta {
     let facts = host::facts(&Root::live());
     let pid = std::process::id();
-    let start_ticks = stat_of(&Root::live(), pid)
-        .known()
-        .map_or(0, |stat| stat.start_ticks);
+    let start_ticks = stat_of(&Root::live(), pid).known().map_or(0, |stat| stat.start_ticks);
     Meta {
         run_id: options.run_id.clone(),
         name: options.name.clone(),
         argv,
-        cwd: std::env::current_dir()
-            .map(|dir| dir.display().to_string())
-            .unwrap_or_default(),
+        cwd: std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_default(),
         host: facts.name,
         boot_id: facts.boot_id,
         started_unix_ns: unix_ns(),
@@ -337,7 +272,4 @@ fn header(options: &Options, argv: Vec<String>) -> Meta {
         state: Some(RunState::Running),
         ..Meta::default()
     }
-}
-fn mask_argv(argv: &[String]) -> Vec<String> {
-    argv.to_vec()
 }

@@ -55,8 +55,7 @@ impl OomWatch {
         for counter in counters {
             let before = self.last.insert(counter.place.clone(), counter.kills);
             let rose = before.map_or(0, |before| counter.kills.saturating_sub(before));
-            self.unclaimed
-                .extend((0..rose.min(64)).map(|_| (now, counter.clone())));
+            self.unclaimed.extend((0..rose.min(64)).map(|_| (now, counter.clone())));
         }
     }
 
@@ -66,17 +65,12 @@ impl OomWatch {
             return None;
         }
         // A cgroup's kill raises the machine's counter too: the cgroup says more, so it is asked first.
-        let at = self
-            .unclaimed
-            .iter()
-            .position(|(_, counter)| matches!(counter.place, Place::Cgroup(_)));
+        let at = self.unclaimed.iter().position(|(_, counter)| matches!(counter.place, Place::Cgroup(_)));
         let at = at.or((!self.unclaimed.is_empty()).then_some(0))?;
         let (tick, counter) = self.unclaimed.remove(at);
         if matches!(counter.place, Place::Cgroup(_)) {
-            let twin = self
-                .unclaimed
-                .iter()
-                .position(|(other, c)| *other == tick && c.place == Place::Machine);
+            let twin =
+                self.unclaimed.iter().position(|(other, c)| *other == tick && c.place == Place::Machine);
             twin.map(|twin| self.unclaimed.remove(twin));
         }
         Some(sentence(process, exit, &counter))
@@ -84,10 +78,7 @@ impl OomWatch {
 }
 
 fn sentence(process: ProcKey, exit: Exit, counter: &Counter) -> OomCall {
-    let at = counter
-        .limit
-        .map(|limit| format!(" of {limit}"))
-        .unwrap_or_default();
+    let at = counter.limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
     let (what, doubt) = match (&counter.place, counter.strangers) {
         (Place::Cgroup(path), Some(0)) => (format!("the memory limit{at} of cgroup {path}"), None),
         (Place::Cgroup(path), Some(n)) => (
@@ -114,30 +105,18 @@ fn sentence(process: ProcKey, exit: Exit, counter: &Counter) -> OomCall {
             )
         }
     };
-    OomCall {
-        process,
-        certain: doubt.is_none(),
-        text,
-    }
+    OomCall { process, certain: doubt.is_none(), text }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const WHO: ProcKey = ProcKey {
-        pid: 7,
-        start_ticks: 1,
-    };
+    const WHO: ProcKey = ProcKey { pid: 7, start_ticks: 1 };
     const KILLED: Exit = Exit::Signal(SIGKILL);
 
     fn cgroup(kills: u64, strangers: Option<u32>) -> Counter {
-        Counter {
-            place: Place::Cgroup("/job".into()),
-            kills,
-            strangers,
-            limit: Some(Bytes::from_mib(512)),
-        }
+        Counter { place: Place::Cgroup("/job".into()), kills, strangers, limit: Some(Bytes::from_mib(512)) }
     }
 
     fn second(second: u64) -> Tick {
@@ -157,11 +136,7 @@ mod tests {
         let mut watch = OomWatch::default();
         watch.look(second(1), [cgroup(0, Some(0))]);
         watch.look(second(2), [cgroup(1, Some(0))]);
-        assert_eq!(
-            watch.call(WHO, Exit::Code(1)),
-            None,
-            "a normal exit is none of it"
-        );
+        assert_eq!(watch.call(WHO, Exit::Code(1)), None, "a normal exit is none of it");
         assert!(watch.call(WHO, KILLED).unwrap().certain);
         assert_eq!(watch.call(WHO, KILLED), None, "claimed");
     }
@@ -172,11 +147,7 @@ mod tests {
         watch.look(second(1), [cgroup(0, Some(4))]);
         watch.look(second(2), [cgroup(1, Some(4))]);
         let call = watch.call(WHO, KILLED).unwrap();
-        assert!(
-            !call.certain && call.text.contains("4 other processes"),
-            "{}",
-            call.text
-        );
+        assert!(!call.certain && call.text.contains("4 other processes"), "{}", call.text);
     }
 
     #[test]

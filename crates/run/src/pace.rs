@@ -57,13 +57,7 @@ impl Pace {
     /// `chosen` is whether the user asked for this interval: then it is never made longer.
     pub(crate) fn new(base: Duration, chosen: Chosen) -> Self {
         let chosen = matches!(chosen, Chosen::ByUser);
-        Self {
-            base,
-            chosen,
-            last_total: None,
-            last_move: Duration::ZERO,
-            gait: Gait::Eager,
-        }
+        Self { base, chosen, last_total: None, last_move: Duration::ZERO, gait: Gait::Eager }
     }
 
     /// Takes in one tick and answers how long the next one is, and why.
@@ -110,9 +104,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn after(pace: &mut Pace, seconds: std::ops::Range<u64>, total: impl Fn(u64) -> f64) -> (Duration, Gait) {
-        seconds.fold((SECOND, Gait::Eager), |_, second| {
-            pace.next(SECOND * second as u32, total(second))
-        })
+        seconds.fold((SECOND, Gait::Eager), |_, second| pace.next(SECOND * second as u32, total(second)))
     }
 
     #[test]

@@ -25,6 +25,8 @@ struct Place {
     cgroups: Cgroups,
     thin: Thin<CgroupRow>,
     last: CgroupReading,
+    /// The highest charge ever, as the kernel knew it at the last look.
+    peak: Option<Bytes>,
     strangers: Option<u32>,
     strangers_at: Option<Tick>,
 }
@@ -61,7 +63,7 @@ impl Places {
     }
 
     /// Follows the processes into their cgroups.
-    pub(crate) fn settle(&mut self, crew: &Crew) {
+    pub(crate) fn settle(&mut self, now: Tick, crew: &Crew, out: &mut Vec<Entry>) {
         let mut lived_in = BTreeSet::new();
         for member in crew.members() {
             let Some(path) = &member.facts.cgroup else {
@@ -72,35 +74,28 @@ impl Places {
                 && let Reading::Known(mut cgroups) = Cgroups::open(&self.root, member.facts.key.pid)
             {
                 let last = cgroups.read();
-                let place = Place {
-                    cgroups,
-                    thin: Thin::default(),
-                    last,
-                    strangers: None,
-                    strangers_at: None,
-                };
+                let peak = last.peak.known();
+                let thin = Thin::default();
+                let place = Place { cgroups, thin, last, peak, strangers: None, strangers_at: None };
                 self.cgroups.insert(path.clone(), place);
             }
         }
-        self.cgroups.retain(|path, _| lived_in.contains(path.as_str()));
+        self.cgroups.retain(|path, place| {
+            let stays = lived_in.contains(path.as_str());
+            if !stays {
+                out.extend(place.farewell(now).map(Entry::Cgroup));
+            }
+            stays
+        });
     }
 
     /// Reads the machine and every cgroup once.
     pub(crate) fn read(&mut self, now: Tick, crew: &Crew, out: &mut Vec<Entry>) {
         self.host_last = self.host.read();
-        out.extend(
-            host_row(now, &self.host_last)
-                .and_then(|row| self.host_thin.push(row))
-                .map(Entry::Host),
-        );
+        out.extend(host_row(now, &self.host_last).and_then(|row| self.host_thin.push(row)).map(Entry::Host));
         for place in self.cgroups.values_mut() {
             place.read(now, crew, &self.own_pids);
-            out.extend(
-                place
-                    .row(now)
-                    .and_then(|row| place.thin.push(row))
-                    .map(Entry::Cgroup),
-            );
+            out.extend(place.row(now).and_then(|row| place.thin.push(row)).map(Entry::Cgroup));
         }
         self.hold_limits(crew);
         self.write_limits(now, out);
@@ -120,12 +115,7 @@ impl Places {
     /// What was gathered and not yet written.
     pub(crate) fn rest(&mut self, out: &mut Vec<Entry>) {
         out.extend(self.host_thin.rest().map(Entry::Host));
-        out.extend(
-            self.cgroups
-                .values_mut()
-                .filter_map(|place| place.thin.rest())
-                .map(Entry::Cgroup),
-        );
+        out.extend(self.cgroups.values_mut().filter_map(|place| place.thin.rest()).map(Entry::Cgroup));
         out.push(Entry::Limits(self.limits.clone()));
     }
 
@@ -147,28 +137,13 @@ impl Places {
         for (path, place) in &mut self.cgroups {
             let reading = place.cgroups.read();
             if let Some(kills) = reading.oom_kills.known() {
-                let limit = place
-                    .cgroups
-                    .tight_limit()
-                    .known()
-                    .flatten()
-                    .map(|tight| tight.limit);
+                let limit = place.cgroups.tight_limit().known().flatten().map(|tight| tight.limit);
                 let strangers = place.strangers;
-                counters.push(Counter {
-                    place: OomPlace::Cgroup(path.clone()),
-                    kills,
-                    strangers,
-                    limit,
-                });
+                counters.push(Counter { place: OomPlace::Cgroup(path.clone()), kills, strangers, limit });
             }
         }
         if let Some(kills) = self.host.oom_kills().known() {
-            counters.push(Counter {
-                place: OomPlace::Machine,
-                kills,
-                strangers: None,
-                limit: None,
-            });
+            counters.push(Counter { place: OomPlace::Machine, kills, strangers: None, limit: None });
         }
         counters
     }
@@ -182,30 +157,14 @@ impl Places {
         self.limits.clear();
         if let Some(memory) = self.host_last.memory.known() {
             let used = memory.total.saturating_sub(memory.available);
-            self.limits.push(LimitHeld {
-                kind: LimitKind::Host,
-                limit: memory.total,
-                used,
-            });
+            self.limits.push(LimitHeld { kind: LimitKind::Host, limit: memory.total, used });
         }
-        if let Some(shm) = self
-            .host_last
-            .dev_shm
-            .known()
-            .filter(|shm| shm.used >= SHM_IN_USE)
-        {
-            self.limits.push(LimitHeld {
-                kind: LimitKind::DevShm,
-                limit: shm.total,
-                used: shm.used,
-            });
+        if let Some(shm) = self.host_last.dev_shm.known().filter(|shm| shm.used >= SHM_IN_USE) {
+            self.limits.push(LimitHeld { kind: LimitKind::DevShm, limit: shm.total, used: shm.used });
         }
         for place in self.cgroups.values_mut() {
             if let Reading::Known(Some(tight)) = place.cgroups.tight_limit() {
-                let used = tight
-                    .used
-                    .or_else(|| place.last.working_set())
-                    .unwrap_or_default();
+                let used = tight.used.or_else(|| place.last.working_set()).unwrap_or_default();
                 self.limits.push(LimitHeld {
                     kind: LimitKind::Cgroup { path: tight.path },
                     limit: tight.limit,
@@ -215,23 +174,13 @@ impl Places {
         }
         for member in crew.members() {
             if let (Some(limit), Some(row)) = (member.address_space, member.newest()) {
-                let kind = LimitKind::AddressSpace {
-                    process: member.facts.key,
-                };
-                self.limits.push(LimitHeld {
-                    kind,
-                    limit,
-                    used: row.size,
-                });
+                let kind = LimitKind::AddressSpace { process: member.facts.key };
+                self.limits.push(LimitHeld { kind, limit, used: row.size });
             }
         }
         if let Some(limit) = self.slurm {
             let used = crew.total().now().bytes;
-            self.limits.push(LimitHeld {
-                kind: LimitKind::Slurm,
-                limit,
-                used,
-            });
+            self.limits.push(LimitHeld { kind: LimitKind::Slurm, limit, used });
         }
         self.limits.sort_by_key(LimitHeld::headroom);
         self.limits.dedup();
@@ -241,28 +190,38 @@ impl Places {
 impl Place {
     fn read(&mut self, now: Tick, crew: &Crew, own_pids: &BTreeSet<u32>) {
         self.last = self.cgroups.read();
-        if self
-            .strangers_at
-            .is_none_or(|at| now.since(at) >= STRANGERS_EVERY)
-        {
+        if self.strangers_at.is_none_or(|at| now.since(at) >= STRANGERS_EVERY) {
             self.strangers_at = Some(now);
             let ours: BTreeSet<u32> = crew.members().map(|member| member.facts.key.pid).collect();
             let strange = |pid: &&u32| !ours.contains(pid) && !own_pids.contains(pid);
-            self.strangers = self
-                .cgroups
-                .members()
-                .known()
-                .map(|pids| pids.iter().filter(strange).count() as u32);
+            self.strangers =
+                self.cgroups.members().known().map(|pids| pids.iter().filter(strange).count() as u32);
         }
     }
 
-    fn row(&self, now: Tick) -> Option<CgroupRow> {
+    /// One last look: a job that was killed leaves its peak behind.
+    fn farewell(&mut self, now: Tick) -> Option<CgroupRow> {
+        self.last = self.cgroups.read();
+        let row = self.row(now)?;
+        self.thin.push(row).or_else(|| self.thin.rest())
+    }
+
+    fn row(&mut self, now: Tick) -> Option<CgroupRow> {
+        let used = self.last.usage.known()?;
+        let mut usage = Span::one(used);
+        let before = std::mem::replace(&mut self.peak, self.last.peak.known());
+        if let (Some(peak), Some(before)) = (self.peak, before)
+            && peak > before
+        {
+            // It rose since the last look and may have fallen again: the kernel kept it for us.
+            usage.max = peak.max(used);
+        }
         Some(CgroupRow {
             path: self.cgroups.path().to_owned(),
             version: self.cgroups.version(),
             tick: now,
             ticks: 1,
-            usage: Span::one(self.last.usage.known()?),
+            usage,
             limit: self.last.limit.known(),
             anon: self.last.anon,
             file: self.last.file,

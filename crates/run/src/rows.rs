@@ -74,13 +74,7 @@ fn merge(open: Option<SampleRow>, tick: SampleRow) -> SampleRow {
         }
         (_, now) => now,
     };
-    SampleRow {
-        rss: row.rss,
-        anon: row.anon,
-        ticks: row.ticks,
-        pss: tick.pss.or(row.pss),
-        ..tick
-    }
+    SampleRow { rss: row.rss, anon: row.anon, ticks: row.ticks, pss: tick.pss.or(row.pss), ..tick }
 }
 
 fn moved(row: &SampleRow, written: &SampleRow) -> bool {
@@ -136,10 +130,7 @@ pub(crate) struct Thin<R> {
 
 impl<R> Default for Thin<R> {
     fn default() -> Self {
-        Self {
-            open: None,
-            written: None,
-        }
+        Self { open: None, written: None }
     }
 }
 
@@ -149,6 +140,7 @@ impl<R: Thinned> Thin<R> {
         if let Some(mut open) = self.open.take() {
             let (ticks, span) = open.value();
             let (mine, value) = row.value();
+            span.push(value.max);
             span.push(value.last);
             *value = *span;
             *mine = ticks.saturating_add(1);
@@ -159,6 +151,7 @@ impl<R: Thinned> Thin<R> {
                 row.notable(written)
                     || row.tick().since(written.tick()) >= HEARTBEAT
                     || left_deadband(row.value().1.last, written.value().1.last)
+                    || left_deadband(row.value().1.max, written.value().1.max.max(row.value().1.last))
             }
         };
         if due {
@@ -183,21 +176,14 @@ mod tests {
     fn tick(second: u64, mib: u64) -> Measured {
         let rss = Span::one(Bytes::from_mib(mib));
         Measured {
-            row: SampleRow {
-                tick: Tick(second * 1_000_000_000),
-                ticks: 1,
-                rss,
-                ..SampleRow::default()
-            },
+            row: SampleRow { tick: Tick(second * 1_000_000_000), ticks: 1, rss, ..SampleRow::default() },
         }
     }
 
     #[test]
     fn a_flat_process_writes_two_rows_a_minute() {
         let mut gather = Gather::default();
-        let rows = (0..=600)
-            .filter_map(|second| gather.push(tick(second, 100)))
-            .count();
+        let rows = (0..=600).filter_map(|second| gather.push(tick(second, 100))).count();
         assert_eq!(rows, 21);
     }
 
@@ -207,10 +193,7 @@ mod tests {
         gather.push(tick(0, 1000));
         assert!(gather.push(tick(1, 1001)).is_none(), "inside the deadband");
         let row = gather.push(tick(2, 2000)).unwrap();
-        assert_eq!(
-            (row.rss.min, row.rss.max, row.ticks),
-            (Bytes::from_mib(1001), Bytes::from_mib(2000), 2)
-        );
+        assert_eq!((row.rss.min, row.rss.max, row.ticks), (Bytes::from_mib(1001), Bytes::from_mib(2000), 2));
     }
 
     proptest! {

@@ -221,9 +221,7 @@ impl Session<'_> {
     fn hear_gpu(&mut self, waiting: &Epoll) {
         let Some(gpu) = &mut self.gpu else { return };
         let crew = &self.crew;
-        let rows = gpu.hear(self.live.now, |pid| {
-            crew.by_pid(pid).map(|member| member.facts.key)
-        });
+        let rows = gpu.hear(self.live.now, |pid| crew.by_pid(pid).map(|member| member.facts.key));
         if gpu.silent() {
             let _ = waiting.delete(gpu.as_fd());
             self.gpu = None;
@@ -255,10 +253,8 @@ impl Session<'_> {
             Passed::Nobody => "not passed on: the job is gone",
         };
         self.event(EventKind::Signal, None, format!("{signal} came and was {how}"));
-        let asks_to_stop = matches!(
-            signal,
-            Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT
-        );
+        let asks_to_stop =
+            matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT);
         if asks_to_stop {
             let facts = serde_json::json!({"event": "stop", "signal": signal.as_str(), "run_id": self.meta.run_id,
                 "name": self.meta.name, "recording": self.writer.path()});
@@ -317,8 +313,8 @@ impl Session<'_> {
                 }
             }
         }
+        self.places.settle(self.live.now, &self.crew, &mut entries);
         self.write(entries);
-        self.places.settle(&self.crew);
     }
 
     fn look_for_oom(&mut self, key: ProcKey, exit: Exit) {
@@ -328,19 +324,14 @@ impl Session<'_> {
         self.live.oom.look(self.live.now, self.places.counters());
         if let Some(call) = self.live.oom.call(key, exit) {
             let data = serde_json::to_string(&call).ok();
-            self.push_event(Event {
-                data,
-                ..self.make_event(EventKind::Oom, Some(key), call.text.clone())
-            });
+            self.push_event(Event { data, ..self.make_event(EventKind::Oom, Some(key), call.text.clone()) });
             self.warn(call.text.clone());
             self.live.ooms.push(call);
         }
     }
 
     fn write(&mut self, mut entries: Vec<Entry>) {
-        let notable = entries
-            .iter()
-            .any(|entry| matches!(entry, Entry::Process(_) | Entry::Event(_)));
+        let notable = entries.iter().any(|entry| matches!(entry, Entry::Process(_) | Entry::Event(_)));
         for entry in entries.drain(..) {
             self.writer.push(entry);
         }
@@ -370,10 +361,8 @@ impl Session<'_> {
         self.warn_of_the_store();
         self.tell();
         self.set_pace(now_ns, total);
-        self.live.stop |= self
-            .options
-            .length
-            .is_some_and(|length| self.live.now.since(Tick::START) >= length);
+        self.live.stop |=
+            self.options.length.is_some_and(|length| self.live.now.since(Tick::START) >= length);
     }
 
     fn note_gap(&mut self, before: Tick) {
@@ -383,10 +372,7 @@ impl Session<'_> {
             let seconds = passed as f64 / 1e9;
             let data = serde_json::json!({"from_ns": before.0, "to_ns": self.live.now.0}).to_string();
             let text = format!("no samples for {seconds:.1} s: suspended, stopped or overloaded");
-            self.push_event(Event {
-                data: Some(data),
-                ..self.make_event(EventKind::Gap, None, text)
-            });
+            self.push_event(Event { data: Some(data), ..self.make_event(EventKind::Gap, None, text) });
         }
     }
 
@@ -431,9 +417,7 @@ impl Session<'_> {
 
     /// Memory of the tree, shared pages counted once.
     pub(crate) fn total(&self) -> Bytes {
-        self.places
-            .own_charge()
-            .unwrap_or_else(|| self.crew.total().now().bytes)
+        self.places.own_charge().unwrap_or_else(|| self.crew.total().now().bytes)
     }
 
     fn warn_when_tight(&mut self) {
@@ -454,18 +438,13 @@ impl Session<'_> {
         }
         if let Some(trouble) = self.writer.health().trouble {
             self.live.warned_store = true;
-            self.warn(format!(
-                "{trouble}; the job runs on, and the newest samples are kept in memory"
-            ));
+            self.warn(format!("{trouble}; the job runs on, and the newest samples are kept in memory"));
         }
     }
 
     fn tell(&mut self) {
         let followed = self.socket.as_ref().is_some_and(ControlSocket::followed);
-        let due = self
-            .live
-            .told
-            .is_none_or(|told| self.live.now.since(told) >= TELL_EVERY);
+        let due = self.live.told.is_none_or(|told| self.live.now.since(told) >= TELL_EVERY);
         if !followed && !due {
             return;
         }
@@ -486,29 +465,16 @@ impl Session<'_> {
             let data = serde_json::json!({"interval_ns": interval.as_nanos() as u64, "why": gait.word()})
                 .to_string();
             let text = format!("a tick is now {} ms: {}", interval.as_millis(), gait.word());
-            self.push_event(Event {
-                data: Some(data),
-                ..self.make_event(EventKind::Interval, None, text)
-            });
+            self.push_event(Event { data: Some(data), ..self.make_event(EventKind::Interval, None, text) });
         }
         self.live.interval = interval;
         // From the plan, not from now, so that ticks don't drift; but never a burst to catch up.
         let planned = self.live.next_tick_ns + interval.as_nanos() as u64;
-        self.live.next_tick_ns = if planned > now_ns {
-            planned
-        } else {
-            now_ns + interval.as_nanos() as u64
-        };
+        self.live.next_tick_ns = if planned > now_ns { planned } else { now_ns + interval.as_nanos() as u64 };
     }
 
     fn make_event(&self, kind: EventKind, process: Option<ProcKey>, text: String) -> Event {
-        Event {
-            tick: self.live.now,
-            kind,
-            process,
-            text,
-            data: None,
-        }
+        Event { tick: self.live.now, kind, process, text, data: None }
     }
 
     fn push_event(&self, event: Event) {
@@ -535,10 +501,7 @@ impl Session<'_> {
             self.live.now = self.crew.tick_of(boot_ns());
             self.reap();
             self.drain(boot_ns());
-            let others = self
-                .crew
-                .members()
-                .any(|member| member.facts.key != self.live.root);
+            let others = self.crew.members().any(|member| member.facts.key != self.live.root);
             let waits = matches!(self.subject, Subject::Job(_)) && others;
             if !waits || boot_ns() > until {
                 break;
@@ -554,22 +517,14 @@ impl Session<'_> {
         self.places.rest(&mut entries);
         self.write(entries);
         let survivors = self.name_survivors();
-        let snapshot = snapshot::Ending {
-            exit: self.live.exit,
-            running: false,
-        }
-        .apply(self.snapshot());
+        let snapshot = snapshot::Ending { exit: self.live.exit, running: false }.apply(self.snapshot());
         if let Some(socket) = &mut self.socket {
             socket.publish(&snapshot);
         }
         let exit = self.live.exit.unwrap_or(Exit::Unknown);
         let ooms = std::mem::take(&mut self.live.ooms);
         self.close()?;
-        Ok(Ended {
-            exit,
-            survivors,
-            ooms,
-        })
+        Ok(Ended { exit, survivors, ooms })
     }
 
     /// The command's own death, for a feed that could not tell it or has not yet.
@@ -579,11 +534,7 @@ impl Session<'_> {
         };
         if self.crew.get(root).is_some() {
             let at_boot_ns = boot_ns();
-            self.take_changes(vec![Change::Died {
-                key: root,
-                at_boot_ns,
-                exit: Some(exit),
-            }]);
+            self.take_changes(vec![Change::Died { key: root, at_boot_ns, exit: Some(exit) }]);
         }
     }
 
@@ -592,11 +543,7 @@ impl Session<'_> {
             return Vec::new();
         }
         let name = |argv: &[String], comm: &str| {
-            if argv.is_empty() {
-                comm.to_owned()
-            } else {
-                argv.join(" ")
-            }
+            if argv.is_empty() { comm.to_owned() } else { argv.join(" ") }
         };
         let survivors: Vec<(ProcKey, String)> = self
             .crew
@@ -604,21 +551,13 @@ impl Session<'_> {
             .map(|member| (member.facts.key, name(&member.facts.argv, &member.facts.comm)))
             .collect();
         for (key, command) in &survivors {
-            self.event(
-                EventKind::Survivors,
-                Some(*key),
-                format!("process {} runs on: {command}", key.pid),
-            );
+            self.event(EventKind::Survivors, Some(*key), format!("process {} runs on: {command}", key.pid));
         }
         survivors
     }
 
     fn close(self) -> Result<(), RunError> {
-        if let Subject::Job(Forwarder {
-            witness: Some(witness),
-            ..
-        }) = self.subject
-        {
+        if let Subject::Job(Forwarder { witness: Some(witness), .. }) = self.subject {
             witness.dismiss();
         }
         let mut meta = self.meta;

@@ -53,11 +53,7 @@ pub(crate) fn own_peak() -> Bytes {
 
 fn own_rss() -> Bytes {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = text
-        .split_whitespace()
-        .nth(1)
-        .and_then(|word| word.parse().ok())
-        .unwrap_or(0);
+    let pages = text.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
     Bytes::from_pages(pages, lowtide_probe::host::page_bytes())
 }
 
@@ -101,11 +97,7 @@ impl Session<'_> {
     fn cost(&self, now: Tick) -> Cost {
         let cpu = lowtide_probe::clock::own_cpu_ns() as f64;
         Cost {
-            cpu_percent: if now.0 > 0 {
-                cpu / now.0 as f64 * 100.0
-            } else {
-                0.0
-            },
+            cpu_percent: if now.0 > 0 { cpu / now.0 as f64 * 100.0 } else { 0.0 },
             rss_bytes: own_rss(),
             stall_ms: self.live.stall().as_secs_f64() * 1e3,
         }
@@ -114,15 +106,8 @@ impl Session<'_> {
     fn role_lines(&self, roles: &BTreeMap<ProcKey, (Role, String)>) -> Vec<RoleLine> {
         let mut lines: BTreeMap<Role, RoleLine> = BTreeMap::new();
         for member in self.crew.members() {
-            let role = roles
-                .get(&member.facts.key)
-                .map_or(Role::Unknown, |(role, _)| *role);
-            let empty = RoleLine {
-                role,
-                count: 0,
-                rss_bytes: Bytes::ZERO,
-                bytes_per_minute: 0.0,
-            };
+            let role = roles.get(&member.facts.key).map_or(Role::Unknown, |(role, _)| *role);
+            let empty = RoleLine { role, count: 0, rss_bytes: Bytes::ZERO, bytes_per_minute: 0.0 };
             let line = lines.entry(role).or_insert(empty);
             line.count += 1;
             let rss = member.newest().map_or(Bytes::ZERO, |row| row.rss.last);
@@ -137,10 +122,8 @@ impl Session<'_> {
     fn process_lines(&self, roles: &BTreeMap<ProcKey, (Role, String)>) -> Vec<ProcessLine> {
         let line = |member: &crate::crew::Member| {
             let row = member.newest();
-            let (role, reason) = roles
-                .get(&member.facts.key)
-                .cloned()
-                .unwrap_or((Role::Unknown, String::new()));
+            let (role, reason) =
+                roles.get(&member.facts.key).cloned().unwrap_or((Role::Unknown, String::new()));
             let argv = if member.facts.argv.is_empty() {
                 member.facts.comm.clone()
             } else {

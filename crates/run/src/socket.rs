@@ -48,12 +48,7 @@ impl ControlSocket {
         listener.set_nonblocking(true)?;
         let any = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         any.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
-        Ok(Self {
-            listener,
-            path,
-            clients: Vec::new(),
-            any,
-        })
+        Ok(Self { listener, path, clients: Vec::new(), any })
     }
 
     /// Whether anybody wants a snapshot at every tick.
@@ -64,10 +59,7 @@ impl ControlSocket {
     /// Takes new clients and their questions; `snapshot` is asked for only when somebody wants one.
     pub(crate) fn serve(&mut self, history: &History, snapshot: impl Fn() -> Snapshot) {
         while let Ok((stream, _)) = self.listener.accept() {
-            let heard = self
-                .any
-                .add(&stream, EpollEvent::new(EpollFlags::EPOLLIN, 0))
-                .is_ok();
+            let heard = self.any.add(&stream, EpollEvent::new(EpollFlags::EPOLLIN, 0)).is_ok();
             if heard && self.clients.len() < MOST_CLIENTS && stream.set_nonblocking(true).is_ok() {
                 let reader = LineReader::default();
                 self.clients.push(Client {
@@ -79,8 +71,7 @@ impl ControlSocket {
                 });
             }
         }
-        self.clients
-            .retain_mut(|client| client.hear(history, &snapshot) && client.send());
+        self.clients.retain_mut(|client| client.hear(history, &snapshot) && client.send());
     }
 
     /// Gives every follower the job as it is now.
@@ -114,20 +105,15 @@ impl Client {
                 Ok(Ask::Status) => self.last = true,
                 Ok(Ask::Follow) => {
                     self.follows = true;
-                    self.outgoing.extend(encode(&Answer::History {
-                        points: history.points(),
-                    }));
+                    self.outgoing.extend(encode(&Answer::History { points: history.points() }));
                 }
                 Err(error) => {
-                    self.outgoing.extend(encode(&Answer::Error {
-                        text: error.to_string(),
-                    }));
+                    self.outgoing.extend(encode(&Answer::Error { text: error.to_string() }));
                     self.last = true;
                     break;
                 }
             }
-            self.outgoing
-                .extend(encode(&Answer::Snapshot(Box::new(snapshot()))));
+            self.outgoing.extend(encode(&Answer::Snapshot(Box::new(snapshot()))));
         }
         true
     }

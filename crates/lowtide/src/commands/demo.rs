@@ -29,9 +29,8 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
          {} steps. Recording about 18 seconds.\n",
         EXAMPLES / BATCH
     ));
-    let command: Vec<OsString> = [program.as_os_str(), "demo-job".as_ref(), "wrapper".as_ref()]
-        .map(OsString::from)
-        .to_vec();
+    let command: Vec<OsString> =
+        [program.as_os_str(), "demo-job".as_ref(), "wrapper".as_ref()].map(OsString::from).to_vec();
     let recording = RecordingArgs {
         out: args.out,
         interval: Some(Duration::from_millis(250)),
@@ -41,11 +40,7 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
         format: Format::Text,
         source: None,
     };
-    super::run::run(RunArgs {
-        recording,
-        screen: false,
-        command,
-    })
+    super::run::run(RunArgs { recording, screen: false, command })
 }
 
 pub(crate) fn job(part: DemoPart) -> Result<ExitCode, Failure> {
@@ -56,9 +51,7 @@ pub(crate) fn job(part: DemoPart) -> Result<ExitCode, Failure> {
 }
 
 fn wrapper() -> Result<ExitCode, Failure> {
-    let status = Command::new(recorder::own_program()?)
-        .args(["demo-job", "trainer"])
-        .status();
+    let status = Command::new(recorder::own_program()?).args(["demo-job", "trainer"]).status();
     let status = status.map_err(|error| Failure::new("cannot start the demo's trainer").because(error))?;
     Ok(ExitCode::from(status.code().unwrap_or(1) as u8))
 }

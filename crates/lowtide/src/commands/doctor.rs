@@ -47,18 +47,10 @@ fn limits_of(root: &Root, reader: &mut ProcessReader) -> (Vec<LimitHeld>, Vec<St
     let reading = Host::open(root).read();
     if let Some(memory) = reading.memory.known() {
         let used = memory.total.saturating_sub(memory.available);
-        held.push(LimitHeld {
-            kind: LimitKind::Host,
-            limit: memory.total,
-            used,
-        });
+        held.push(LimitHeld { kind: LimitKind::Host, limit: memory.total, used });
     }
     if let Some(shm) = reading.dev_shm.known() {
-        held.push(LimitHeld {
-            kind: LimitKind::DevShm,
-            limit: shm.total,
-            used: shm.used,
-        });
+        held.push(LimitHeld { kind: LimitKind::DevShm, limit: shm.total, used: shm.used });
     }
     cgroup_limit(root, key, &mut held, &mut unknown);
     let address_space = match limits::address_space(root, key.pid) {
@@ -70,19 +62,11 @@ fn limits_of(root: &Root, reader: &mut ProcessReader) -> (Vec<LimitHeld>, Vec<St
         }
     };
     if let (Some(limit), Some(quick)) = (address_space, reader.quick().known()) {
-        held.push(LimitHeld {
-            kind: LimitKind::AddressSpace { process: key },
-            limit,
-            used: quick.size,
-        });
+        held.push(LimitHeld { kind: LimitKind::AddressSpace { process: key }, limit, used: quick.size });
     }
     if let Some(limit) = limits::slurm(|name| std::env::var(name).ok()) {
         let used = reader.quick().known().map(|quick| quick.rss).unwrap_or_default();
-        held.push(LimitHeld {
-            kind: LimitKind::Slurm,
-            limit,
-            used,
-        });
+        held.push(LimitHeld { kind: LimitKind::Slurm, limit, used });
     }
     held.sort_by_key(LimitHeld::headroom);
     (held, unknown)
@@ -92,10 +76,7 @@ fn cgroup_limit(root: &Root, key: ProcKey, held: &mut Vec<LimitHeld>, unknown: &
     let mut cgroups = match Cgroups::open(root, key.pid) {
         Reading::Known(cgroups) => cgroups,
         other => {
-            unknown.push(format!(
-                "a cgroup's limit: its memory controller is {}",
-                other.word()
-            ));
+            unknown.push(format!("a cgroup's limit: its memory controller is {}", other.word()));
             return;
         }
     };
@@ -103,14 +84,7 @@ fn cgroup_limit(root: &Root, key: ProcKey, held: &mut Vec<LimitHeld>, unknown: &
         unknown.push("limits of cgroups above this one: a cgroup namespace or mount hides them".to_owned());
     }
     if let Reading::Known(Some(tight)) = cgroups.tight_limit() {
-        let used = tight
-            .used
-            .or_else(|| cgroups.read().working_set())
-            .unwrap_or_default();
-        held.push(LimitHeld {
-            kind: LimitKind::Cgroup { path: tight.path },
-            limit: tight.limit,
-            used,
-        });
+        let used = tight.used.or_else(|| cgroups.read().working_set()).unwrap_or_default();
+        held.push(LimitHeld { kind: LimitKind::Cgroup { path: tight.path }, limit: tight.limit, used });
     }
 }

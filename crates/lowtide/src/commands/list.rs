@@ -10,11 +10,7 @@ pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
         Some(dir) => dir.clone(),
         None => lowtide_store::runs_dir()?,
     };
-    let listed = if args.dir.is_none() && !dir.exists() {
-        Vec::new()
-    } else {
-        lowtide_store::list(&dir)?
-    };
+    let listed = if args.dir.is_none() && !dir.exists() { Vec::new() } else { lowtide_store::list(&dir)? };
     match args.format {
         Format::Text => render::say(&render::list_text(&dir, &listed))?,
         Format::Json => render::say(&render::list_json(&listed))?,

@@ -17,28 +17,17 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// The folder for control sockets of this user: private, in the place the system keeps for such things.
 pub(crate) fn runtime_dir() -> Result<PathBuf, Failure> {
     let uid = nix::unistd::getuid();
-    let given = std::env::var_os("XDG_RUNTIME_DIR")
-        .map(PathBuf::from)
-        .filter(|dir| dir.is_dir());
-    let folder = given.map_or_else(
-        || std::env::temp_dir().join(format!("lowtide-{uid}")),
-        |dir| dir.join("lowtide"),
-    );
+    let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir());
+    let folder =
+        given.map_or_else(|| std::env::temp_dir().join(format!("lowtide-{uid}")), |dir| dir.join("lowtide"));
     let cannot = |error: std::io::Error| {
         Failure::new(format!("cannot make the folder {}", folder.display())).because(error)
     };
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&folder)
-        .map_err(cannot)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(cannot)?;
     let found = std::fs::symlink_metadata(&folder).map_err(cannot)?;
     if !found.is_dir() || found.uid() != uid.as_raw() || found.mode() & 0o077 != 0 {
-        return Err(Failure::new(format!(
-            "the folder {} is not private to this user",
-            folder.display()
-        ))
-        .hint("remove it, or set XDG_RUNTIME_DIR to a folder of your own"));
+        return Err(Failure::new(format!("the folder {} is not private to this user", folder.display()))
+            .hint("remove it, or set XDG_RUNTIME_DIR to a folder of your own"));
     }
     Ok(folder)
 }
@@ -57,19 +46,8 @@ pub(crate) fn options(args: &RecordingArgs, program: &str) -> Result<Options, Fa
         name,
         run_id,
         interval: args.interval.unwrap_or(INTERVAL),
-        chosen: if args.interval.is_some() {
-            Chosen::ByUser
-        } else {
-            Chosen::ByDefault
-        },
-        hooks: args
-            .on
-            .iter()
-            .map(|(when, command)| Hook {
-                when: *when,
-                command: command.clone(),
-            })
-            .collect(),
+        chosen: if args.interval.is_some() { Chosen::ByUser } else { Chosen::ByDefault },
+        hooks: args.on.iter().map(|(when, command)| Hook { when: *when, command: command.clone() }).collect(),
         private_dir,
         source: args.source.map(|source| match source {
             SourceArg::Connector => Source::Connector,
@@ -113,20 +91,14 @@ pub(crate) fn read_back(path: &Path) -> Result<Told, Failure> {
 /// Prints the end of a recording and runs the hooks for it.
 pub(crate) fn tell_end(finished: &Finished, args: &RecordingArgs) -> Result<(), Failure> {
     let told = read_back(&finished.recording)?;
-    let ending = render::Ending {
-        finished,
-        told: &told,
-    };
+    let ending = render::Ending { finished, told: &told };
     if !args.quiet {
         match args.format {
             Format::Text => render::complain(&ending.text()),
             Format::Json => render::complain(&format!("{}\n", ending.json())),
         }
     }
-    let end = |(when, command): &(HookWhen, String)| Hook {
-        when: *when,
-        command: command.clone(),
-    };
+    let end = |(when, command): &(HookWhen, String)| Hook { when: *when, command: command.clone() };
     let mut hooks = Hooks::new(args.on.iter().map(end).collect());
     for trouble in hooks.fire(HookWhen::End, &ending.json()) {
         render::complain(&format!("lowtide: {trouble}\n"));

@@ -14,23 +14,12 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode};
 
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
-    let program = args
-        .command
-        .first()
-        .map(|word| program_name(word))
-        .unwrap_or_default();
+    let program = args.command.first().map(|word| program_name(word)).unwrap_or_default();
     let mut options = recorder::options(&args.recording, &program)?;
-    let (terminal, relay) = if args.screen {
-        screen(&options)?
-    } else {
-        (Terminal::Callers, None)
-    };
+    let (terminal, relay) = if args.screen { screen(&options)? } else { (Terminal::Callers, None) };
     options.companions.extend(relay.as_ref().map(Child::id));
     let mut console = Console::new(args.recording.quiet || relay.is_some());
-    let job = JobSpec {
-        argv: args.command,
-        terminal,
-    };
+    let job = JobSpec { argv: args.command, terminal };
     let finished = lowtide_run::run(job, &options, &mut console);
     console.end();
     if let Some(mut relay) = relay {
@@ -44,10 +33,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
 
 /// What a run is called when nobody named it: the script, else the program.
 fn program_name(word: &OsString) -> String {
-    Path::new(word)
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    Path::new(word).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// Makes a terminal for the job and starts the relay that shows it.
@@ -69,10 +55,7 @@ fn screen(options: &Options) -> Result<(Terminal, Option<Child>), Failure> {
     Ok((Terminal::Own(slave), Some(relay)))
 }
 
-#[allow(
-    unsafe_code,
-    reason = "a descriptor that came by inheritance has to be taken over once"
-)]
+#[allow(unsafe_code, reason = "a descriptor that came by inheritance has to be taken over once")]
 pub(crate) fn relay(args: RelayArgs) -> Result<ExitCode, Failure> {
     // SAFETY: the recorder left this descriptor open for us and names it; nobody else in this process owns it.
     let master = unsafe { OwnedFd::from_raw_fd(args.master) };

@@ -53,15 +53,9 @@ fn wanted(args: &WatchArgs) -> Result<Option<u32>, Failure> {
             .hint("`lowtide watch` without an argument lists what looks like a job")),
         [one] => Ok(Some(one.key.pid)),
         several => {
-            let lines: String = several
-                .iter()
-                .map(|job| format!("\n  {}", render::job_line(job)))
-                .collect();
-            Err(Failure::new(format!(
-                "`{text}` is in the command of {} jobs:{lines}",
-                several.len()
-            ))
-            .hint("give the pid of the one you mean"))
+            let lines: String = several.iter().map(|job| format!("\n  {}", render::job_line(job))).collect();
+            Err(Failure::new(format!("`{text}` is in the command of {} jobs:{lines}", several.len()))
+                .hint("give the pid of the one you mean"))
         }
     }
 }
@@ -85,14 +79,9 @@ fn running() -> Vec<(PathBuf, Snapshot)> {
     let Ok(folder) = recorder::runtime_dir() else {
         return Vec::new();
     };
-    let entries = std::fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .filter_map(Result::ok);
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let sockets = entries.map(|entry| entry.path().join(SOCKET_NAME));
-    sockets
-        .filter_map(|socket| ask_status(&socket).map(|snapshot| (socket, snapshot)))
-        .collect()
+    sockets.filter_map(|socket| ask_status(&socket).map(|snapshot| (socket, snapshot))).collect()
 }
 
 fn ask_status(socket: &Path) -> Option<Snapshot> {
@@ -133,18 +122,9 @@ fn record_and_follow(args: &WatchArgs, pid: u32) -> Result<ExitCode, Failure> {
     recorder.end();
     let told = recorder::read_back(&recording)?;
     let root = told.recording.meta.root;
-    let process = told
-        .recording
-        .processes
-        .iter()
-        .find(|process| Some(process.key) == root);
+    let process = told.recording.processes.iter().find(|process| Some(process.key) == root);
     let exit = process.and_then(|process| process.exit).unwrap_or(Exit::Unknown);
-    let finished = Finished {
-        exit,
-        recording,
-        survivors: Vec::new(),
-        ooms: Vec::new(),
-    };
+    let finished = Finished { exit, recording, survivors: Vec::new(), ooms: Vec::new() };
     recorder::tell_end(&finished, &args.recording)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -170,10 +150,7 @@ impl Drop for Leaving {
 
 fn start_recorder(args: &WatchArgs, pid: u32) -> Result<(Child, PathBuf, PathBuf), Failure> {
     let mut command = Command::new(recorder::own_program()?);
-    command
-        .args(["watch", "--recorder", &pid.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped());
+    command.args(["watch", "--recorder", &pid.to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
     if let Some(out) = &args.recording.out {
         command.arg("--out").arg(out);
     }
@@ -181,20 +158,11 @@ fn start_recorder(args: &WatchArgs, pid: u32) -> Result<(Child, PathBuf, PathBuf
         command.arg("--name").arg(name);
     }
     let milliseconds = |time: Duration| format!("{}ms", time.as_millis());
-    command.args(
-        args.recording
-            .interval
-            .iter()
-            .flat_map(|time| ["--interval".to_owned(), milliseconds(*time)]),
-    );
-    command.args(
-        args.length
-            .iter()
-            .flat_map(|time| ["--for".to_owned(), milliseconds(*time)]),
-    );
-    let mut child = command
-        .spawn()
-        .map_err(|error| Failure::new("cannot start a recorder").because(error))?;
+    command
+        .args(args.recording.interval.iter().flat_map(|time| ["--interval".to_owned(), milliseconds(*time)]));
+    command.args(args.length.iter().flat_map(|time| ["--for".to_owned(), milliseconds(*time)]));
+    let mut child =
+        command.spawn().map_err(|error| Failure::new("cannot start a recorder").because(error))?;
     let mut words = String::new();
     if let Some(mut stdout) = child.stdout.take() {
         let until = Instant::now() + START_PATIENCE;

@@ -17,20 +17,12 @@ pub(crate) struct Console {
 
 impl Console {
     pub(crate) fn new(quiet: bool) -> Self {
-        Self {
-            quiet,
-            introduces: false,
-            titled: false,
-        }
+        Self { quiet, introduces: false, titled: false }
     }
 
     /// For a recorder without a terminal, started by `watch`.
     pub(crate) fn for_recorder() -> Self {
-        Self {
-            quiet: true,
-            introduces: true,
-            titled: false,
-        }
+        Self { quiet: true, introduces: true, titled: false }
     }
 
     /// Whether the title may be set: a terminal that is ours to write to at this moment.
@@ -70,11 +62,7 @@ impl Listener for Console {
     fn warn(&mut self, text: &str) {
         if !self.quiet {
             // From the start of a line: the job may have left the cursor behind a progress bar.
-            let start = if std::io::stderr().is_terminal() {
-                "\r\x1b[K"
-            } else {
-                ""
-            };
+            let start = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
             render::complain(&format!("{start}lowtide: {}\n", plain(text, 400)));
         }
     }
@@ -88,9 +76,5 @@ fn title(snapshot: &Snapshot) -> String {
         .first()
         .map(|held| format!(", {} left of {}", held.headroom(), super::limit_name(held)));
     let name = plain(&snapshot.name, 40);
-    format!(
-        "{name}: {} {rate}/min{}",
-        snapshot.total.bytes,
-        limit.unwrap_or_default()
-    )
+    format!("{name}: {} {rate}/min{}", snapshot.total.bytes, limit.unwrap_or_default())
 }

@@ -20,41 +20,24 @@ pub(crate) struct Checkup {
 }
 
 /// Signals a job may catch to save its work.
-const SAVING: [Signal; 5] = [
-    Signal::SIGTERM,
-    Signal::SIGINT,
-    Signal::SIGUSR1,
-    Signal::SIGUSR2,
-    Signal::SIGHUP,
-];
+const SAVING: [Signal; 5] =
+    [Signal::SIGTERM, Signal::SIGINT, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGHUP];
 
 impl Checkup {
     fn caught(&self) -> Option<Vec<&'static str>> {
         let status = self.signals?;
         let caught = |signal: &Signal| status.catches(*signal as i32) == Some(true);
         status.caught_signals?;
-        Some(
-            SAVING
-                .iter()
-                .filter(|signal| caught(signal))
-                .map(|signal| signal.as_str())
-                .collect(),
-        )
+        Some(SAVING.iter().filter(|signal| caught(signal)).map(|signal| signal.as_str()).collect())
     }
 }
 
 pub(crate) fn doctor_text(checkup: &Checkup) -> String {
     let facts = &checkup.facts;
     let page = facts.page_bytes;
-    let mut text = format!(
-        "{}: Linux {}, {} CPUs, pages of {page} bytes\n\n",
-        facts.name, facts.kernel, facts.cpus
-    );
-    let missing = checkup
-        .abilities
-        .iter()
-        .filter(|ability| !ability.is_there())
-        .count();
+    let mut text =
+        format!("{}: Linux {}, {} CPUs, pages of {page} bytes\n\n", facts.name, facts.kernel, facts.cpus);
+    let missing = checkup.abilities.iter().filter(|ability| !ability.is_there()).count();
     let _ = writeln!(
         text,
         "What can be read here ({} of {}):",
@@ -68,17 +51,11 @@ pub(crate) fn doctor_text(checkup: &Checkup) -> String {
             let _ = writeln!(text, "      to do: {advice}");
         }
     }
-    let whose = checkup
-        .process
-        .map_or_else(|| "a job started here".to_owned(), |pid| format!("process {pid}"));
+    let whose =
+        checkup.process.map_or_else(|| "a job started here".to_owned(), |pid| format!("process {pid}"));
     let _ = writeln!(text, "\nLimits for {whose}, the smallest headroom first:");
     let right = Align::Right;
-    let mut table = Table::new(&[
-        ("what", Align::Left),
-        ("limit", right),
-        ("taken", right),
-        ("left", right),
-    ]);
+    let mut table = Table::new(&[("what", Align::Left), ("limit", right), ("taken", right), ("left", right)]);
     for held in &checkup.limits {
         let sizes = [held.limit, held.used, held.headroom()].map(|size| size.to_string());
         table.row(std::iter::once(limit_name(held)).chain(sizes).collect());
@@ -88,11 +65,8 @@ pub(crate) fn doctor_text(checkup: &Checkup) -> String {
         let _ = writeln!(text, "  unknown: {unknown}");
     }
     if let Some(caught) = checkup.caught() {
-        let words = if caught.is_empty() {
-            "none that could save work".to_owned()
-        } else {
-            caught.join(", ")
-        };
+        let words =
+            if caught.is_empty() { "none that could save work".to_owned() } else { caught.join(", ") };
         let _ = writeln!(text, "\nSignals {whose} catches: {words}");
     }
     text

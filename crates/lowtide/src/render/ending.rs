@@ -31,11 +31,7 @@ impl Ending<'_> {
     }
 
     fn verb(&self) -> &'static str {
-        if self.told.recording.meta.attached {
-            "was watched for"
-        } else {
-            "ran"
-        }
+        if self.told.recording.meta.attached { "was watched for" } else { "ran" }
     }
 
     fn how(&self) -> String {
@@ -56,15 +52,7 @@ impl Ending<'_> {
     }
 
     fn roles(&self) -> String {
-        let heading = [
-            "start",
-            "average",
-            "peak",
-            "floor then",
-            "floor now",
-            "growth",
-            "a minute",
-        ];
+        let heading = ["start", "average", "peak", "floor then", "floor now", "growth", "a minute"];
         let mut columns = vec![("role", Align::Left), ("n", Align::Right)];
         columns.extend(heading.map(|name| (name, Align::Right)));
         let mut table = Table::new(&columns);
@@ -94,23 +82,12 @@ impl Ending<'_> {
         line("tree peak", peak_words(summary));
         if let Some(held) = recording.limits.first() {
             let (left, limit) = (held.headroom(), held.limit);
-            line(
-                "limit",
-                format!("{left} were left of {limit} ({}) at the end", limit_name(held)),
-            );
+            line("limit", format!("{left} were left of {limit} ({}) at the end", limit_name(held)));
         }
         for (key, command) in &self.finished.survivors {
-            line(
-                "survivor",
-                format!("process {} runs on: {}", key.pid, plain(command, 80)),
-            );
+            line("survivor", format!("process {} runs on: {}", key.pid, plain(command, 80)));
         }
-        for event in recording
-            .events
-            .iter()
-            .filter(|event| event.kind == EventKind::Unsharing)
-            .take(4)
-        {
+        for event in recording.events.iter().filter(|event| event.kind == EventKind::Unsharing).take(4) {
             line("un-shared", event.text.clone());
         }
         if let Some(missed) = missed(recording) {
@@ -147,16 +124,8 @@ impl Ending<'_> {
 }
 
 fn peak_words(summary: &lowtide_verdict::Summary) -> String {
-    let (peak, low, high) = (
-        summary.total.peak_bytes,
-        summary.peak_low_bytes,
-        summary.peak_high_bytes,
-    );
-    let band = if low == high {
-        String::new()
-    } else {
-        format!(" ({low} to {high})")
-    };
+    let (peak, low, high) = (summary.total.peak_bytes, summary.peak_low_bytes, summary.peak_high_bytes);
+    let band = if low == high { String::new() } else { format!(" ({low} to {high})") };
     let sum = summary.rss_sum_peak_bytes;
     let twice = if sum.as_f64() > peak.as_f64() * 1.05 {
         format!("; a sum of RSS would say {sum}, counting shared pages more than once")
@@ -180,11 +149,7 @@ fn missed(recording: &Recording) -> Option<String> {
 
 fn cost_words(recording: &Recording, seconds: f64) -> String {
     let meta = &recording.meta;
-    let cpu = if seconds > 0.0 {
-        meta.own_cpu_ns as f64 / 1e7 / seconds
-    } else {
-        0.0
-    };
+    let cpu = if seconds > 0.0 { meta.own_cpu_ns as f64 / 1e7 / seconds } else { 0.0 };
     let (peak, stall) = (Bytes(meta.own_peak_bytes), meta.stall_ns as f64 / 1e6);
     format!("{cpu:.2} % of one core, {peak}; the job's memory map was held for {stall:.1} ms in all")
 }

@@ -15,16 +15,10 @@ pub(crate) fn jobs_text(running: &[&Snapshot], jobs: &[Candidate]) -> String {
     let mut text = String::new();
     if !running.is_empty() {
         text.push_str("Recorded now (lowtide watch PID follows):\n");
-        let mut table = Table::new(&[
-            ("pid", Align::Right),
-            ("memory", Align::Right),
-            ("command", Align::Left),
-        ]);
+        let mut table =
+            Table::new(&[("pid", Align::Right), ("memory", Align::Right), ("command", Align::Left)]);
         for run in running {
-            let first = run
-                .processes
-                .first()
-                .map_or(String::new(), |process| process.key.pid.to_string());
+            let first = run.processes.first().map_or(String::new(), |process| process.key.pid.to_string());
             table.row(vec![first, run.total.bytes.to_string(), plain(&run.command, 80)]);
         }
         text.push_str(&table.text());
@@ -34,12 +28,8 @@ pub(crate) fn jobs_text(running: &[&Snapshot], jobs: &[Candidate]) -> String {
         return text;
     }
     text.push_str("Likely jobs (lowtide watch PID records one from now on):\n");
-    let heading = [
-        ("pid", Align::Right),
-        ("own", Align::Right),
-        ("below", Align::Right),
-        ("age", Align::Right),
-    ];
+    let heading =
+        [("pid", Align::Right), ("own", Align::Right), ("below", Align::Right), ("age", Align::Right)];
     let mut columns = heading.to_vec();
     columns.push(("command", Align::Left));
     let mut table = Table::new(&columns);

@@ -18,17 +18,12 @@ const fn state_word(state: RunState) -> &'static str {
 
 fn started(unix_ns: i64) -> String {
     let time = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
-    time.to_zoned(jiff::tz::TimeZone::system())
-        .strftime("%Y-%m-%d %H:%M")
-        .to_string()
+    time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
 }
 
 pub(crate) fn list_text(dir: &Path, listed: &[Listed]) -> String {
     if listed.is_empty() {
-        return format!(
-            "No recordings in {}. Make one: lowtide run -- CMD\n",
-            dir.display()
-        );
+        return format!("No recordings in {}. Make one: lowtide run -- CMD\n", dir.display());
     }
     let right = Align::Right;
     let mut table = Table::new(&[
@@ -41,27 +36,14 @@ pub(crate) fn list_text(dir: &Path, listed: &[Listed]) -> String {
     ]);
     let mut notes = String::new();
     for one in listed {
-        let file = one
-            .path
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
+        let file = one.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         match &one.run {
             Ok(run) => {
-                let peak = run
-                    .peak
-                    .map_or_else(|| "-".to_owned(), |peak: Bytes| peak.to_string());
+                let peak = run.peak.map_or_else(|| "-".to_owned(), |peak: Bytes| peak.to_string());
                 let command = plain(&run.meta.argv.join(" "), 48);
                 let length = duration::words(run.length);
                 let state = state_word(run.state).to_owned();
-                table.row(vec![
-                    started(run.meta.started_unix_ns),
-                    state,
-                    length,
-                    peak,
-                    command,
-                    file,
-                ]);
+                table.row(vec![started(run.meta.started_unix_ns), state, length, peak, command, file]);
             }
             Err(error) => {
                 let _ = writeln!(notes, "  unreadable: {file}: {error}");

@@ -39,10 +39,7 @@ pub(crate) fn complain(text: &str) {
 
 /// Foreign text made safe for a terminal: no control characters, not longer than a line.
 pub(crate) fn plain(text: &str, most: usize) -> String {
-    let clean: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     match clean.char_indices().nth(most) {
         Some((cut, _)) => format!("{}...", clean[..cut].trim_end()),
         None => clean,

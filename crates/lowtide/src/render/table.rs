@@ -27,15 +27,9 @@ impl Table {
     /// The table, each line indented by two spaces.
     pub(crate) fn text(&self) -> String {
         let width = |column: usize| {
-            self.rows
-                .iter()
-                .filter_map(|row| row.get(column))
-                .map(|cell| cell.chars().count())
-                .max()
+            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
         };
-        let widths: Vec<usize> = (0..self.columns.len())
-            .map(|column| width(column).unwrap_or(0))
-            .collect();
+        let widths: Vec<usize> = (0..self.columns.len()).map(|column| width(column).unwrap_or(0)).collect();
         let mut text = String::new();
         for row in &self.rows {
             let mut line = String::from(" ");
