@@ -29,23 +29,15 @@ pub(crate) fn make_parents(path: &Path) -> Result<(), StoreError> {
 pub(crate) fn make_file(path: &Path) -> Result<(), StoreError> {
     match create_new(path) {
         Ok(_) => Ok(()),
-        Err(source) if source.kind() == io::ErrorKind::AlreadyExists => Err(StoreError::Exists {
-            path: path.to_owned(),
-        }),
-        Err(source) => Err(StoreError::Io {
-            doing: "create",
-            path: path.to_owned(),
-            source,
-        }),
+        Err(source) if source.kind() == io::ErrorKind::AlreadyExists => {
+            Err(StoreError::Exists { path: path.to_owned() })
+        }
+        Err(source) => Err(StoreError::Io { doing: "create", path: path.to_owned(), source }),
     }
 }
 
 fn create_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// A recording and what may lie beside it. What is not there needs no removal.
@@ -82,9 +74,7 @@ pub(crate) fn place(from: &Path, to: &Path) -> io::Result<()> {
     }
     placed?;
     // The rename is done; a file system that cannot sync folders makes it no less so.
-    let _ = to
-        .parent()
-        .map(|folder| File::open(folder).and_then(|folder| folder.sync_all()));
+    let _ = to.parent().map(|folder| File::open(folder).and_then(|folder| folder.sync_all()));
     Ok(())
 }
 

@@ -40,10 +40,7 @@ pub fn list(dir: &Path) -> Result<Vec<Listed>, StoreError> {
         }
     }
     let key = |listed: &Listed| {
-        listed
-            .run
-            .as_ref()
-            .map_or(i64::MAX, |run| run.meta.started_unix_ns.saturating_neg())
+        listed.run.as_ref().map_or(i64::MAX, |run| run.meta.started_unix_ns.saturating_neg())
     };
     found.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.path.cmp(&b.path)));
     Ok(found)
@@ -55,21 +52,13 @@ fn summary(path: &Path) -> Result<Summary, StoreError> {
     let newest = recording.samples.last().map_or(Tick::START, |row| row.tick);
     let end = recording.meta.ended.unwrap_or(newest).max(newest);
     let peak = tree_peak(&recording);
-    Ok(Summary {
-        state: reader.state(),
-        length: end.since(Tick::START),
-        peak,
-        meta: recording.meta,
-    })
+    Ok(Summary { state: reader.state(), length: end.since(Tick::START), peak, meta: recording.meta })
 }
 
 /// The largest total of the tree. Shared pages are taken off by what the last PSS reading of each process showed.
 pub fn tree_peak(recording: &Recording) -> Option<Bytes> {
-    let mut deaths: Vec<(Tick, ProcKey)> = recording
-        .processes
-        .iter()
-        .filter_map(|process| Some((process.died?, process.key)))
-        .collect();
+    let mut deaths: Vec<(Tick, ProcKey)> =
+        recording.processes.iter().filter_map(|process| Some((process.died?, process.key))).collect();
     deaths.sort_unstable();
     let mut deaths = deaths.into_iter().peekable();
     let mut tree = Tree::default();
@@ -96,10 +85,7 @@ impl Tree {
         if let Some(pss) = row.pss {
             shared = row.rss.last.0.saturating_sub(pss.pss.0);
         }
-        let (last, max) = (
-            row.rss.last.0.saturating_sub(shared),
-            row.rss.max.0.saturating_sub(shared),
-        );
+        let (last, max) = (row.rss.last.0.saturating_sub(shared), row.rss.max.0.saturating_sub(shared));
         self.total = self.total.saturating_sub(before);
         let high = self.total.saturating_add(max);
         self.total = self.total.saturating_add(last);

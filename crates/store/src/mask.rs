@@ -80,9 +80,7 @@ const SHAPES: &[(&str, usize)] = &[
 /// The same arguments, with values that look like secrets masked.
 pub fn mask_argv(argv: &[String]) -> Vec<String> {
     let mut next_is_secret = false;
-    argv.iter()
-        .map(|arg| mask_after(arg, &mut next_is_secret))
-        .collect()
+    argv.iter().map(|arg| mask_after(arg, &mut next_is_secret)).collect()
 }
 
 fn mask_after(arg: &str, next_is_secret: &mut bool) -> String {
@@ -132,11 +130,7 @@ fn mask_word(word: &str) -> String {
     if let Some((name, value)) = word.split_once('=')
         && !value.is_empty()
     {
-        let value = if is_secret_name(name) {
-            MASK.to_owned()
-        } else {
-            mask_word(value)
-        };
+        let value = if is_secret_name(name) { MASK.to_owned() } else { mask_word(value) };
         return format!("{name}={value}");
     }
     if let Some(masked) = mask_url(word) {
@@ -171,27 +165,17 @@ fn mask_shape(word: &str) -> String {
     let looks = |(start, least): &&(&str, usize)| {
         bare.len() >= *least
             && bare.starts_with(start)
-            && bare[start.len()..]
-                .chars()
-                .filter(char::is_ascii_alphanumeric)
-                .count()
-                >= 8
+            && bare[start.len()..].chars().filter(char::is_ascii_alphanumeric).count() >= 8
             && !bare.contains('/')
     };
-    SHAPES
-        .iter()
-        .find(looks)
-        .map_or_else(|| word.to_owned(), |(start, _)| format!("{lead}{start}{MASK}"))
+    SHAPES.iter().find(looks).map_or_else(|| word.to_owned(), |(start, _)| format!("{lead}{start}{MASK}"))
 }
 
 /// Whether what stands under this name is a secret. Dashes, underscores and case do not matter.
 fn is_secret_name(name: &str) -> bool {
     // The last parts of a dotted or spaced path name the value: `hub.auth.token`.
     let letters = |text: &str| {
-        text.chars()
-            .filter(char::is_ascii_alphanumeric)
-            .collect::<String>()
-            .to_ascii_lowercase()
+        text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
     };
     let name = letters(name);
     if HARMLESS.iter().any(|word| name.contains(word)) {
@@ -214,30 +198,18 @@ mod tests {
     #[test]
     fn named_secrets_are_masked_in_every_spelling() {
         for (line, wanted) in [
-            (
-                &["train", "--token=abc", "--lr=1"][..],
-                "train --token=*** --lr=1",
-            ),
-            (
-                &["train", "--api-key", "abc", "--lr", "1"],
-                "train --api-key *** --lr 1",
-            ),
+            (&["train", "--token=abc", "--lr=1"][..], "train --token=*** --lr=1"),
+            (&["train", "--api-key", "abc", "--lr", "1"], "train --api-key *** --lr 1"),
             (&["train", "--hf_token", "abc"], "train --hf_token ***"),
             (&["train", "-password", "abc"], "train -password ***"),
             (&["train", "--db.password=abc"], "train --db.password=***"),
-            (
-                &["env", "AWS_SECRET_ACCESS_KEY=abc", "python"],
-                "env AWS_SECRET_ACCESS_KEY=*** python",
-            ),
+            (&["env", "AWS_SECRET_ACCESS_KEY=abc", "python"], "env AWS_SECRET_ACCESS_KEY=*** python"),
             (&["env", "WANDB_API_KEY=abc"], "env WANDB_API_KEY=***"),
             (
                 &["sh", "-c", "TOKEN=abc python t.py --token abc; echo"],
                 "sh -c TOKEN=*** python t.py --token ***; echo",
             ),
-            (
-                &["curl", "-H", "Authorization: Bearer abc.def"],
-                "curl -H Authorization: Bearer ***",
-            ),
+            (&["curl", "-H", "Authorization: Bearer abc.def"], "curl -H Authorization: Bearer ***"),
             (&["curl", "-H", "X-Api-Key:abc"], "curl -H X-Api-Key:***"),
             (&["x", "--token", "--lr", "1"], "x --token --lr 1"),
         ] {
@@ -250,18 +222,12 @@ mod tests {
         assert_eq!(mask(&["login", "hf_abcdefghijklmnop"]), "login hf_***");
         assert_eq!(mask(&["x", "--key=sk-proj-abcdefgh12345"]), "x --key=sk-***");
         assert_eq!(mask(&["x", "ghp_0123456789abcdef"]), "x ghp_***");
-        assert_eq!(
-            mask(&["x", "postgres://ada:hunter2@db/run"]),
-            "x postgres://ada:***@db/run"
-        );
+        assert_eq!(mask(&["x", "postgres://ada:hunter2@db/run"]), "x postgres://ada:***@db/run");
         assert_eq!(
             mask(&["x", "--url=https://ada:h@x.org/a?token=abc&b=1"]),
             "x --url=https://ada:***@x.org/a?token=***&b=1"
         );
-        assert_eq!(
-            mask(&["pip", "https://0123456789abcdef0123@host/x"]),
-            "pip https://***@host/x"
-        );
+        assert_eq!(mask(&["pip", "https://0123456789abcdef0123@host/x"]), "pip https://***@host/x");
     }
 
     #[test]

@@ -30,17 +30,11 @@ fn runs_dir_from(env: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Stor
 pub fn run_path(dir: &Path, name: &str, started_unix_ns: i64, run_id: &str) -> PathBuf {
     let when = jiff::Timestamp::from_nanosecond(started_unix_ns.into()).map_or_else(
         |_| "undated".to_owned(),
-        |at| {
-            at.to_zoned(jiff::tz::TimeZone::system())
-                .strftime("%Y-%m-%d_%H%M")
-                .to_string()
-        },
+        |at| at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d_%H%M").to_string(),
     );
     let (name, id) = (plain(name, LONGEST_NAME), plain(run_id, 64));
     let path = |letters: usize| dir.join(format!("{when}-{name}-{}.tide", id.get(..letters).unwrap_or(&id)));
-    let free = (SHORT_ID..=id.len().max(SHORT_ID))
-        .map(path)
-        .find(|path| path.symlink_metadata().is_err());
+    let free = (SHORT_ID..=id.len().max(SHORT_ID)).map(path).find(|path| path.symlink_metadata().is_err());
     free.unwrap_or_else(|| path(id.len()))
 }
 
@@ -57,11 +51,7 @@ fn plain(text: &str, longest: usize) -> String {
     }
     out.truncate(longest);
     let trimmed = out.trim_matches(['-', '.']);
-    if trimmed.is_empty() {
-        "run".to_owned()
-    } else {
-        trimmed.to_owned()
-    }
+    if trimmed.is_empty() { "run".to_owned() } else { trimmed.to_owned() }
 }
 
 #[cfg(test)]
@@ -70,48 +60,28 @@ mod tests {
     use proptest::prelude::*;
 
     fn dir_with(vars: &[(&str, &str)]) -> Option<PathBuf> {
-        let find = |name: &str| {
-            vars.iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| OsString::from(value))
-        };
+        let find =
+            |name: &str| vars.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value));
         runs_dir_from(find).ok()
     }
 
     #[test]
     fn the_folder_is_the_one_a_user_would_expect() {
-        assert_eq!(
-            dir_with(&[("HOME", "/h")]),
-            Some("/h/.local/state/lowtide/runs".into())
-        );
-        assert_eq!(
-            dir_with(&[("HOME", "/h"), ("XDG_STATE_HOME", "/x")]),
-            Some("/x/lowtide/runs".into())
-        );
+        assert_eq!(dir_with(&[("HOME", "/h")]), Some("/h/.local/state/lowtide/runs".into()));
+        assert_eq!(dir_with(&[("HOME", "/h"), ("XDG_STATE_HOME", "/x")]), Some("/x/lowtide/runs".into()));
         assert_eq!(
             dir_with(&[("HOME", "/h"), ("XDG_STATE_HOME", "x")]),
             Some("/h/.local/state/lowtide/runs".into())
         );
-        assert_eq!(
-            dir_with(&[("HOME", "/h"), ("LOWTIDE_DIR", "/l")]),
-            Some("/l".into())
-        );
+        assert_eq!(dir_with(&[("HOME", "/h"), ("LOWTIDE_DIR", "/l")]), Some("/l".into()));
         assert_eq!(dir_with(&[("HOME", "")]), None);
     }
 
     #[test]
     fn a_name_tells_when_what_and_which() {
-        let path = run_path(
-            Path::new("/r"),
-            "python train.py",
-            1_794_734_000_000_000_000,
-            "7f3a2c91aa",
-        );
+        let path = run_path(Path::new("/r"), "python train.py", 1_794_734_000_000_000_000, "7f3a2c91aa");
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        assert!(
-            name.starts_with("2026-11-") && name.ends_with("-python-train.py-7f3a2c.tide"),
-            "{name}"
-        );
+        assert!(name.starts_with("2026-11-") && name.ends_with("-python-train.py-7f3a2c.tide"), "{name}");
     }
 
     #[test]

@@ -29,29 +29,14 @@ fn actor(task: &str, place: &Path, with_mounts: bool) -> Child {
     let own = std::env::current_exe().unwrap();
     let mut command = if with_mounts {
         let mut unshare = Command::new("unshare");
-        let flags = if nix::unistd::geteuid().is_root() {
-            "-m"
-        } else {
-            "-rm"
-        };
+        let flags = if nix::unistd::geteuid().is_root() { "-m" } else { "-rm" };
         unshare.arg(flags).arg(own);
         unshare
     } else {
         Command::new(own)
     };
-    command.args([
-        "--exact",
-        "the_actor_plays_its_task",
-        "--nocapture",
-        "--test-threads=1",
-    ]);
-    command
-        .env(TASK, task)
-        .env(PLACE, place)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+    command.args(["--exact", "the_actor_plays_its_task", "--nocapture", "--test-threads=1"]);
+    command.env(TASK, task).env(PLACE, place).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// Waits for the actor and shows what it said if it failed.
@@ -98,36 +83,21 @@ fn copy_for_ever(place: &Path) {
     let scratch = place.join("scratch");
     std::fs::create_dir_all(&scratch).unwrap();
     let every = Duration::from_millis(1500);
-    write_for_ever(
-        place,
-        Options {
-            always_snapshot: true,
-            snapshot_every: every,
-            scratch: Some(scratch),
-        },
-    );
+    write_for_ever(place, Options { always_snapshot: true, snapshot_every: every, scratch: Some(scratch) });
 }
 
 /// A number below `end`, different at each run; no crate needed for fifty of them.
 fn random(end: u64) -> u64 {
     let mut bytes = [0; 8];
-    std::fs::File::open("/dev/urandom")
-        .unwrap()
-        .read_exact(&mut bytes)
-        .unwrap();
+    std::fs::File::open("/dev/urandom").unwrap().read_exact(&mut bytes).unwrap();
     u64::from_ne_bytes(bytes) % end
 }
 
 /// Starts an actor, kills it after `life` from its first durable tick, and gives the last tick it had announced.
 fn kill_after(task: &str, place: &Path, life: Duration) -> u64 {
     let mut child = actor(task, place, false);
-    let mut lines = BufReader::new(child.stdout.take().unwrap())
-        .lines()
-        .map_while(Result::ok);
-    let durable = |line: String| {
-        line.split_once("durable ")
-            .and_then(|(_, tick)| tick.parse::<u64>().ok())
-    };
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let durable = |line: String| line.split_once("durable ").and_then(|(_, tick)| tick.parse::<u64>().ok());
     let first = lines.by_ref().find_map(durable).expect("a first durable tick");
     std::thread::sleep(life);
     child.kill().unwrap();
@@ -138,10 +108,7 @@ fn kill_after(task: &str, place: &Path, life: Duration) -> u64 {
 fn assert_holds_all_until(recording: &Recording, durable: u64) {
     let ticks: Vec<u64> = recording.samples.iter().map(|row| row.tick.0).collect();
     assert!(ticks.len() as u64 >= durable, "{} of {durable}", ticks.len());
-    assert!(
-        ticks.iter().copied().eq(1..=ticks.len() as u64),
-        "a tick is missing or doubled"
-    );
+    assert!(ticks.iter().copied().eq(1..=ticks.len() as u64), "a tick is missing or doubled");
 }
 
 #[test]
@@ -158,11 +125,7 @@ fn sigkill_at_fifty_random_moments_loses_nothing_that_was_announced() {
         assert_holds_all_until(&recording, durable);
         assert_eq!(recording.meta.state, Some(RunState::CutOff));
         assert!(recording.meta.ended >= Some(Tick(durable)));
-        assert_eq!(
-            std::fs::read_dir(&place).unwrap().count(),
-            1,
-            "the first open makes it one file"
-        );
+        assert_eq!(std::fs::read_dir(&place).unwrap().count(), 1, "the first open makes it one file");
     };
     std::thread::scope(|scope| {
         for lane in 0..5 {
@@ -183,18 +146,12 @@ fn sigkill_of_a_copied_recording_keeps_the_copy_and_finds_the_scratch_file() {
     assert_eq!(copy.state(), RunState::CutOff);
     let copied = copy.recording().unwrap();
     assert_holds_all_until(&copied, durable);
-    assert!(
-        copied.samples.len() < all.samples.len(),
-        "scratch held more than the copy"
-    );
+    assert!(copied.samples.len() < all.samples.len(), "scratch held more than the copy");
 }
 
 fn mount_small_tmpfs(place: &Path, options: &str) {
-    let status = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", options, "small"])
-        .arg(place)
-        .status()
-        .unwrap();
+    let status =
+        Command::new("mount").args(["-t", "tmpfs", "-o", options, "small"]).arg(place).status().unwrap();
     assert!(status.success());
 }
 
@@ -222,14 +179,8 @@ fn fill_the_disk(place: &Path) {
     push(50_000);
     wait_for(|| writer.health().trouble.is_some());
     let trouble = writer.health().trouble.unwrap();
-    assert!(
-        trouble.contains("run.tide") && trouble.contains("full"),
-        "{trouble}"
-    );
-    assert!(
-        writer.health().dropped_rows > 0,
-        "50,000 rows are more than the bound"
-    );
+    assert!(trouble.contains("run.tide") && trouble.contains("full"), "{trouble}");
+    assert!(writer.health().dropped_rows > 0, "50,000 rows are more than the bound");
     assert!(open(&path).is_ok(), "readable while the disk is full");
     std::fs::remove_file(place.join("ballast")).unwrap();
     mount_small_tmpfs(place, "remount,size=32m");
@@ -242,10 +193,7 @@ fn fill_the_disk(place: &Path) {
     assert_eq!(recording.samples.last().unwrap().tick, Tick(last));
     assert_eq!(recording.meta.dropped_rows + recording.samples.len() as u64, last);
     assert!(
-        recording
-            .events
-            .iter()
-            .any(|event| event.text.contains("rows were lost")),
+        recording.events.iter().any(|event| event.text.contains("rows were lost")),
         "{:?}",
         recording.events
     );
@@ -261,10 +209,7 @@ fn end_on_a_full_disk(place: &Path) {
     let scratch = tempfile::tempdir().unwrap();
     mount_small_tmpfs(place, "size=1m");
     let path = place.join("run.tide");
-    let options = Options {
-        scratch: Some(scratch.path().to_owned()),
-        ..Options::default()
-    };
+    let options = Options { scratch: Some(scratch.path().to_owned()), ..Options::default() };
     let writer = Writer::create_with(&path, meta(), options).unwrap();
     writer.push(Entry::Sample(sample(10, 1, 4096)));
     writer.announce(Tick(1));
@@ -274,11 +219,7 @@ fn end_on_a_full_disk(place: &Path) {
     (2..5000).for_each(|tick| writer.push(Entry::Sample(sample(10, tick, 4096))));
     writer.announce(Tick(4999));
     let where_it_lies = writer.finish(finished()).unwrap();
-    assert!(
-        where_it_lies.starts_with(scratch.path()),
-        "{}",
-        where_it_lies.display()
-    );
+    assert!(where_it_lies.starts_with(scratch.path()), "{}", where_it_lies.display());
     let mut reader = open(&where_it_lies).unwrap();
     assert_eq!(reader.state(), RunState::Finished);
     assert_eq!(reader.recording().unwrap().samples.len(), 4999);
@@ -308,11 +249,7 @@ fn a_vanished_folder_is_noticed_and_nothing_recorded_is_lost_when_it_is_back() {
     std::fs::remove_dir_all(&place).unwrap();
     push(2);
     wait_for(|| writer.health().trouble.is_some());
-    assert_eq!(
-        writer.health().durable,
-        None,
-        "what lay in the folder no longer survives"
-    );
+    assert_eq!(writer.health().durable, None, "what lay in the folder no longer survives");
     assert!(writer.health().trouble.unwrap().contains("run.tide"));
     std::fs::create_dir(&place).unwrap();
     push(3);
@@ -333,10 +270,7 @@ fn a_finish_without_the_folder_says_where_the_recording_lies() {
     let folder = tempfile::tempdir().unwrap();
     let scratch = tempfile::tempdir().unwrap();
     let place = folder.path().join("runs");
-    let options = Options {
-        scratch: Some(scratch.path().to_owned()),
-        ..Options::default()
-    };
+    let options = Options { scratch: Some(scratch.path().to_owned()), ..Options::default() };
     let writer = Writer::create_with(&place.join("run.tide"), meta(), options).unwrap();
     std::fs::remove_dir_all(&place).unwrap();
     writer.push(Entry::Sample(sample(10, 1, 4096)));
@@ -356,17 +290,8 @@ fn a_copied_recording_ends_as_one_file_at_the_asked_place() {
         snapshot_every: Duration::from_mins(1),
     };
     let writer = Writer::create_with(&path, meta(), options.clone()).unwrap();
-    assert_eq!(
-        writer.health().kind,
-        Kind::Snapshot {
-            every: Duration::from_mins(1)
-        }
-    );
-    assert_eq!(
-        open(&path).unwrap().state(),
-        RunState::Running,
-        "a first copy is there at once"
-    );
+    assert_eq!(writer.health().kind, Kind::Snapshot { every: Duration::from_mins(1) });
+    assert_eq!(open(&path).unwrap().state(), RunState::Running, "a first copy is there at once");
     made::push_all(&writer, &made::everything());
     writer.announce(Tick(9));
     assert_eq!(writer.finish(finished()).unwrap(), path);
@@ -375,10 +300,7 @@ fn a_copied_recording_ends_as_one_file_at_the_asked_place() {
     let left = scratch.path().join(format!("lowtide-{}", nix::unistd::geteuid()));
     assert_eq!(std::fs::read_dir(left).unwrap().count(), 0, "scratch is clean");
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o7777, 0o600);
-    assert!(
-        Writer::create_with(&path, meta(), options).is_err(),
-        "and is never replaced"
-    );
+    assert!(Writer::create_with(&path, meta(), options).is_err(), "and is never replaced");
 }
 
 /// Where bindfs and /dev/fuse are, the real thing; elsewhere the copy test above stands for it.
@@ -395,14 +317,7 @@ fn bind(place: &Path) -> PathBuf {
     let (real, seen) = (place.join("real"), place.join("seen"));
     std::fs::create_dir(&real).unwrap();
     std::fs::create_dir(&seen).unwrap();
-    assert!(
-        Command::new("bindfs")
-            .arg(&real)
-            .arg(&seen)
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(Command::new("bindfs").arg(&real).arg(&seen).status().unwrap().success());
     seen
 }
 
@@ -410,11 +325,7 @@ fn write_through_fuse(place: &Path) {
     let seen = bind(place);
     let path = seen.join("runs/run.tide");
     let writer = Writer::create(&path, meta()).unwrap();
-    assert!(
-        matches!(writer.health().kind, Kind::Snapshot { .. }),
-        "{:?}",
-        writer.health()
-    );
+    assert!(matches!(writer.health().kind, Kind::Snapshot { .. }), "{:?}", writer.health());
     made::push_all(&writer, &made::everything());
     writer.announce(Tick(9));
     assert_eq!(writer.finish(finished()).unwrap(), path);
@@ -436,21 +347,9 @@ fn hang(place: &Path) {
     let (real, seen) = (place.join("real"), place.join("seen"));
     std::fs::create_dir(&real).unwrap();
     std::fs::create_dir(&seen).unwrap();
-    let mut fuse = Command::new("bindfs")
-        .arg("-f")
-        .arg(&real)
-        .arg(&seen)
-        .spawn()
-        .unwrap();
-    wait_for(|| {
-        std::fs::read_to_string("/proc/self/mounts")
-            .unwrap()
-            .contains(seen.to_str().unwrap())
-    });
-    let options = Options {
-        snapshot_every: Duration::from_millis(100),
-        ..Options::default()
-    };
+    let mut fuse = Command::new("bindfs").arg("-f").arg(&real).arg(&seen).spawn().unwrap();
+    wait_for(|| std::fs::read_to_string("/proc/self/mounts").unwrap().contains(seen.to_str().unwrap()));
+    let options = Options { snapshot_every: Duration::from_millis(100), ..Options::default() };
     let writer = Writer::create_with(&seen.join("run.tide"), meta(), options).unwrap();
     let pid = nix::unistd::Pid::from_raw(fuse.id().cast_signed());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
@@ -462,10 +361,7 @@ fn hang(place: &Path) {
     wait_for(|| writer.health().dropped_rows > 0);
     let begun = Instant::now();
     let error = writer.finish(finished()).unwrap_err();
-    assert!(
-        error.to_string().contains("did not answer within 10 s"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("did not answer within 10 s"), "{error}");
     assert!(begun.elapsed() < Duration::from_secs(15));
     fuse.kill().unwrap();
     fuse.wait().unwrap();
@@ -479,11 +375,7 @@ fn a_cut_off_run_in_a_read_only_folder_is_read_with_its_log() {
     std::fs::remove_file(folder.path().join("run.tide-shm")).unwrap();
     let shown = tempfile::tempdir().unwrap();
     let script = "mount --bind \"$0\" \"$1\" && mount -o remount,bind,ro \"$1\" && shift && exec \"$@\"";
-    let flags = if nix::unistd::geteuid().is_root() {
-        "-m"
-    } else {
-        "-rm"
-    };
+    let flags = if nix::unistd::geteuid().is_root() { "-m" } else { "-rm" };
     let output = Command::new("unshare")
         .args([flags, "sh", "-c", script])
         .arg(folder.path())
@@ -494,11 +386,7 @@ fn a_cut_off_run_in_a_read_only_folder_is_read_with_its_log() {
         .env("LOWTIDE_STORE_DURABLE", durable.to_string())
         .output()
         .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(folder.path().join("run.tide-wal").exists(), "nothing was changed");
 }
 

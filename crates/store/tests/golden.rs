@@ -12,17 +12,15 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
 /// Whether `whole` says all that `part` says; it may say more.
 fn holds(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
-        (Value::Object(whole), Value::Object(part)) => part
-            .iter()
-            .all(|(key, value)| whole.get(key).is_some_and(|found| holds(found, value))),
+        (Value::Object(whole), Value::Object(part)) => {
+            part.iter().all(|(key, value)| whole.get(key).is_some_and(|found| holds(found, value)))
+        }
         (Value::Array(whole), Value::Array(part)) => {
             whole.len() == part.len() && whole.iter().zip(part).all(|(found, value)| holds(found, value))
         }
@@ -48,10 +46,7 @@ fn version_1_reads_as_it_was_written() {
 fn write_the_golden_file() {
     let fixed = |meta: Meta| Meta {
         boot_id: "00000000-0000-0000-0000-000000000000".into(),
-        recorder: Some(ProcKey {
-            pid: 9,
-            start_ticks: 9,
-        }),
+        recorder: Some(ProcKey { pid: 9, start_ticks: 9 }),
         ..meta
     };
     let mut recording = made::everything();
@@ -61,9 +56,5 @@ fn write_the_golden_file() {
     let writer = Writer::create(&path, fixed(made::meta())).unwrap();
     made::push_all(&writer, &recording);
     writer.finish(recording.meta.clone()).unwrap();
-    std::fs::write(
-        golden("v1.json"),
-        serde_json::to_string_pretty(&recording).unwrap(),
-    )
-    .unwrap();
+    std::fs::write(golden("v1.json"), serde_json::to_string_pretty(&recording).unwrap()).unwrap();
 }

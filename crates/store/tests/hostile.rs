@@ -32,10 +32,8 @@ fn a_file_cut_at_any_place_gives_an_error_or_a_part() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = std::fs::read(good(folder.path())).unwrap();
     let (mut errors, mut parts) = (0, 0);
-    for (number, end) in (0..bytes.len())
-        .step_by(701)
-        .chain([1, 15, 16, 17, 99, 100, 101, 1023, 1025])
-        .enumerate()
+    for (number, end) in
+        (0..bytes.len()).step_by(701).chain([1, 15, 16, 17, 99, 100, 101, 1023, 1025]).enumerate()
     {
         let path = folder.path().join(format!("cut-{number}.tide"));
         std::fs::write(&path, &bytes[..end]).unwrap();
@@ -64,9 +62,7 @@ fn damage_in_the_middle_costs_rows_and_is_told() {
     let part = read(&path).unwrap();
     assert!(part.samples.len() < 2003);
     assert!(
-        part.events
-            .iter()
-            .any(|event| event.text.contains("could not be read to its end")),
+        part.events.iter().any(|event| event.text.contains("could not be read to its end")),
         "{:?}",
         part.events
     );
@@ -77,19 +73,9 @@ fn damage_in_the_middle_costs_rows_and_is_told() {
 fn a_newer_format_is_refused_with_both_versions_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = good(folder.path());
-    Connection::open(&path)
-        .unwrap()
-        .pragma_update(None, "user_version", 7)
-        .unwrap();
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 7).unwrap();
     let error = open(&path).unwrap_err();
-    assert!(matches!(
-        error,
-        StoreError::Newer {
-            found: 7,
-            known: 1,
-            ..
-        }
-    ));
+    assert!(matches!(error, StoreError::Newer { found: 7, known: 1, .. }));
     let text = error.to_string();
     assert!(
         text.contains("format 7") && text.contains("format 1") && text.contains("newer lowtide"),
@@ -101,10 +87,7 @@ fn a_newer_format_is_refused_with_both_versions_named() {
 fn a_database_of_another_program_is_not_a_recording() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("other.tide");
-    Connection::open(&path)
-        .unwrap()
-        .execute_batch("CREATE TABLE sample (id INTEGER)")
-        .unwrap();
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE sample (id INTEGER)").unwrap();
     assert!(matches!(open(&path), Err(StoreError::NotARecording { .. })));
 }
 
@@ -125,10 +108,7 @@ fn a_missing_table_costs_its_rows_only() {
         "sample",
     ];
     for table in tables {
-        Connection::open(&path)
-            .unwrap()
-            .execute_batch(&format!("DROP TABLE {table}"))
-            .unwrap();
+        Connection::open(&path).unwrap().execute_batch(&format!("DROP TABLE {table}")).unwrap();
         let part = read(&path).unwrap();
         assert_eq!(part.meta.name, "123", "without {table}");
         assert_eq!(
@@ -136,10 +116,7 @@ fn a_missing_table_costs_its_rows_only() {
             tables.iter().position(|t| *t == "host") <= tables.iter().position(|t| *t == table)
         );
     }
-    Connection::open(&path)
-        .unwrap()
-        .execute_batch("DROP TABLE meta")
-        .unwrap();
+    Connection::open(&path).unwrap().execute_batch("DROP TABLE meta").unwrap();
     assert!(matches!(read(&path), Err(StoreError::NotARecording { .. })));
 }
 
@@ -172,8 +149,7 @@ fn a_virtual_table_in_place_of_a_table_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = good(folder.path());
     let conn = Connection::open(&path).unwrap();
-    conn.execute_batch("DROP TABLE mark; CREATE VIRTUAL TABLE mark USING fts5(t_ns, kind)")
-        .unwrap();
+    conn.execute_batch("DROP TABLE mark; CREATE VIRTUAL TABLE mark USING fts5(t_ns, kind)").unwrap();
     drop(conn);
     assert!(read(&path).unwrap().marks.is_empty());
 }

@@ -21,10 +21,7 @@ fn a_broken_file_is_listed_with_its_error_beside_the_good_ones() {
     let told: Vec<_> = listed
         .iter()
         .map(|one| {
-            (
-                one.path.file_name().unwrap().to_str().unwrap(),
-                one.run.as_ref().map(|run| run.state).ok(),
-            )
+            (one.path.file_name().unwrap().to_str().unwrap(), one.run.as_ref().map(|run| run.state).ok())
         })
         .collect();
     assert_eq!(
@@ -46,22 +43,13 @@ fn a_broken_file_is_listed_with_its_error_beside_the_good_ones() {
 }
 
 fn flat(pid: u32, tick: u64, rss: u64) -> SampleRow {
-    SampleRow {
-        rss: Span::one(Bytes(rss)),
-        ..sample(pid, tick, rss)
-    }
+    SampleRow { rss: Span::one(Bytes(rss)), ..sample(pid, tick, rss) }
 }
 
 #[test]
 fn the_peak_of_the_tree_leaves_out_the_dead_and_counts_a_short_spike() {
     let mut recording = Recording {
-        processes: vec![
-            Process {
-                died: Some(Tick(2)),
-                ..process(1)
-            },
-            process(2),
-        ],
+        processes: vec![Process { died: Some(Tick(2)), ..process(1) }, process(2)],
         samples: vec![flat(1, 1, 100), flat(2, 1, 50), flat(2, 3, 60)],
         ..Recording::default()
     };

@@ -21,23 +21,11 @@ fn a_finished_recording_reads_back_whole_from_one_private_file() {
     assert_eq!(reader.state(), RunState::Finished);
     let read = reader.recording().unwrap();
     assert_eq!(read, wanted);
-    let names: Vec<_> = std::fs::read_dir(path.parent().unwrap())
-        .unwrap()
-        .map(|e| e.unwrap().file_name())
-        .collect();
+    let names: Vec<_> =
+        std::fs::read_dir(path.parent().unwrap()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names, ["run.tide"]);
-    assert_eq!(
-        std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777,
-        0o600
-    );
-    assert_eq!(
-        std::fs::metadata(path.parent().unwrap())
-            .unwrap()
-            .permissions()
-            .mode()
-            & 0o7777,
-        0o700
-    );
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+    assert_eq!(std::fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o7777, 0o700);
 }
 
 #[test]
@@ -45,10 +33,7 @@ fn an_existing_file_is_never_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.tide");
     std::fs::write(&path, "precious").unwrap();
-    assert!(matches!(
-        Writer::create(&path, meta()),
-        Err(StoreError::Exists { .. })
-    ));
+    assert!(matches!(Writer::create(&path, meta()), Err(StoreError::Exists { .. })));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
 }
 
@@ -87,10 +72,7 @@ fn a_writer_that_is_dropped_leaves_a_recording_without_an_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.tide");
     let mut header = meta();
-    header.recorder = Some(lowtide_model::ProcKey {
-        pid: 1,
-        start_ticks: u64::MAX >> 1,
-    });
+    header.recorder = Some(lowtide_model::ProcKey { pid: 1, start_ticks: u64::MAX >> 1 });
     let writer = Writer::create(&path, header).unwrap();
     made::push_all(&writer, &everything());
     writer.announce(Tick(7));

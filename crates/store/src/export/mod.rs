@@ -16,19 +16,14 @@ pss_bytes,private_bytes,shared_bytes,step";
 pub fn csv(recording: &Recording, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "{HEAD}")?;
     let names = names(recording);
-    let mut steps = recording
-        .marks
-        .iter()
-        .filter(|mark| mark.kind == lowtide_model::MarkKind::Step)
-        .peekable();
+    let mut steps =
+        recording.marks.iter().filter(|mark| mark.kind == lowtide_model::MarkKind::Step).peekable();
     let mut step = None;
     for row in &recording.samples {
         while let Some(mark) = steps.next_if(|mark| mark.tick <= row.tick) {
             step = Some(mark.number);
         }
-        let comm = names
-            .get(&row.process)
-            .map_or("", |process| process.comm.as_str());
+        let comm = names.get(&row.process).map_or("", |process| process.comm.as_str());
         let (key, rss) = (row.process, row.rss);
         write!(
             out,
@@ -41,36 +36,15 @@ pub fn csv(recording: &Recording, out: &mut dyn Write) -> Result<()> {
         )?;
         write!(out, ",{},{},{}", rss.last.0, rss.min.0, rss.max.0)?;
         let anon = row.anon;
-        fields(
-            out,
-            &[
-                anon.map(|span| span.last),
-                anon.map(|span| span.min),
-                anon.map(|span| span.max),
-            ],
-        )?;
+        fields(out, &[anon.map(|span| span.last), anon.map(|span| span.min), anon.map(|span| span.max)])?;
         fields(out, &[row.file, row.shmem, row.swap, row.locked, Some(row.size)])?;
         let threads = row.threads.map(|count| count.to_string()).unwrap_or_default();
-        write!(
-            out,
-            ",{threads},{},{},{:.3}",
-            row.minor_faults,
-            row.major_faults,
-            row.cpu_ns as f64 / 1e9
-        )?;
+        write!(out, ",{threads},{},{},{:.3}", row.minor_faults, row.major_faults, row.cpu_ns as f64 / 1e9)?;
         fields(
             out,
-            &[
-                row.pss.map(|pss| pss.pss),
-                row.pss.map(|pss| pss.private),
-                row.pss.map(|pss| pss.shared),
-            ],
+            &[row.pss.map(|pss| pss.pss), row.pss.map(|pss| pss.private), row.pss.map(|pss| pss.shared)],
         )?;
-        writeln!(
-            out,
-            ",{}",
-            step.map(|number| number.to_string()).unwrap_or_default()
-        )?;
+        writeln!(out, ",{}", step.map(|number| number.to_string()).unwrap_or_default())?;
     }
     Ok(())
 }
@@ -84,26 +58,11 @@ fn fields(out: &mut dyn Write, sizes: &[Option<Bytes>]) -> Result<()> {
 
 /// A field as RFC 4180 has it. A leading sign would be run as a formula by spreadsheets.
 fn quoted(text: &str) -> String {
-    let text: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    let safe = if text.starts_with(['=', '+', '-', '@']) {
-        format!("'{text}")
-    } else {
-        text
-    };
-    if safe.contains([',', '"']) {
-        format!("\"{}\"", safe.replace('"', "\"\""))
-    } else {
-        safe
-    }
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let safe = if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text };
+    if safe.contains([',', '"']) { format!("\"{}\"", safe.replace('"', "\"\"")) } else { safe }
 }
 
 fn names(recording: &Recording) -> BTreeMap<ProcKey, &Process> {
-    recording
-        .processes
-        .iter()
-        .map(|process| (process.key, process))
-        .collect()
+    recording.processes.iter().map(|process| (process.key, process)).collect()
 }

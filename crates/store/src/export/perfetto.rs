@@ -18,12 +18,7 @@ pub fn perfetto(recording: &Recording, out: &mut dyn Write) -> Result<()> {
     }
     for row in &recording.cgroups {
         let args = json!({ "usage": row.usage.last.0, "working_set": row.working_set().0 });
-        events.put(&counter(
-            MACHINE,
-            row.tick,
-            &format!("cgroup {}", row.path),
-            &args,
-        ))?;
+        events.put(&counter(MACHINE, row.tick, &format!("cgroup {}", row.path), &args))?;
     }
     for row in &recording.host {
         events.put(&counter(
@@ -42,10 +37,7 @@ pub fn perfetto(recording: &Recording, out: &mut dyn Write) -> Result<()> {
             &json!({ "used": row.used.last.0 }),
         ))?;
     }
-    recording
-        .marks
-        .iter()
-        .try_for_each(|mark| events.put(&mark_event(mark)))?;
+    recording.marks.iter().try_for_each(|mark| events.put(&mark_event(mark)))?;
     for event in &recording.events {
         let pid = event.process.map_or(MACHINE, |key| key.pid);
         let scope = if event.process.is_some() { "p" } else { "g" };
@@ -62,11 +54,7 @@ struct Events<'a> {
 
 impl Events<'_> {
     fn put(&mut self, event: &Value) -> Result<()> {
-        let comma = if std::mem::replace(&mut self.first, false) {
-            ""
-        } else {
-            ",\n"
-        };
+        let comma = if std::mem::replace(&mut self.first, false) { "" } else { ",\n" };
         write!(self.out, "{comma}{event}")
     }
 }
@@ -79,11 +67,7 @@ fn processes(recording: &Recording, events: &mut Events<'_>) -> Result<()> {
     events
         .put(&json!({ "ph": "M", "name": "process_name", "pid": MACHINE, "args": { "name": "machine" } }))?;
     for process in names(recording).values() {
-        let line = if process.argv.is_empty() {
-            process.comm.clone()
-        } else {
-            process.argv.join(" ")
-        };
+        let line = if process.argv.is_empty() { process.comm.clone() } else { process.argv.join(" ") };
         let name: String = line.chars().take(120).collect();
         events.put(
             &json!({ "ph": "M", "name": "process_name", "pid": process.key.pid, "args": { "name": name } }),

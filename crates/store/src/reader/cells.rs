@@ -65,11 +65,7 @@ impl<'a> Cells<'a> {
     pub(crate) fn span(&mut self) -> Option<Span> {
         let (last, min, max) = (self.bytes(), self.bytes(), self.bytes());
         let last = last?;
-        Some(Span {
-            min: min.unwrap_or(last).min(last),
-            max: max.unwrap_or(last).max(last),
-            last,
-        })
+        Some(Span { min: min.unwrap_or(last).min(last), max: max.unwrap_or(last).max(last), last })
     }
 
     pub(crate) fn text(&mut self) -> Option<String> {
@@ -101,16 +97,8 @@ pub(crate) struct Table {
 /// The newest row, or none for a table that is not there.
 pub(crate) fn newest(conn: &Connection, table: &str) -> i64 {
     let known = is_table(conn, table).unwrap_or(false);
-    let ask = || {
-        conn.query_row(&format!("SELECT max(rowid) FROM \"{table}\""), [], |row| {
-            row.get(0)
-        })
-    };
-    if known {
-        ask().unwrap_or(None).unwrap_or(0)
-    } else {
-        0
-    }
+    let ask = || conn.query_row(&format!("SELECT max(rowid) FROM \"{table}\""), [], |row| row.get(0));
+    if known { ask().unwrap_or(None).unwrap_or(0) } else { 0 }
 }
 
 /// Gives every row after `after` up to `upto` to `take`, oldest first.
@@ -159,11 +147,7 @@ fn select(conn: &Connection, table: &Table) -> Result<String> {
 fn listed(conn: &Connection, table: &str, alias: &str, columns: &[&str]) -> Result<String> {
     let there = columns_of(conn, table)?;
     let one = |column: &&str| {
-        if there.contains(*column) {
-            format!(", {alias}.\"{column}\"")
-        } else {
-            ", NULL".to_owned()
-        }
+        if there.contains(*column) { format!(", {alias}.\"{column}\"") } else { ", NULL".to_owned() }
     };
     Ok(columns.iter().map(one).collect())
 }
@@ -171,11 +155,9 @@ fn listed(conn: &Connection, table: &str, alias: &str, columns: &[&str]) -> Resu
 /// Whether there is a real table of that name: no view, nothing virtual.
 pub(crate) fn is_table(conn: &Connection, table: &str) -> Result<bool> {
     let found: Option<i64> = conn
-        .query_row(
-            "SELECT rootpage FROM sqlite_schema WHERE type = 'table' AND name = ?1",
-            [table],
-            |row| row.get(0),
-        )
+        .query_row("SELECT rootpage FROM sqlite_schema WHERE type = 'table' AND name = ?1", [table], |row| {
+            row.get(0)
+        })
         .optional()?;
     Ok(found.is_some_and(|page| page > 0))
 }

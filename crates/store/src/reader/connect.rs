@@ -27,11 +27,8 @@ pub(crate) struct Link {
 /// Opens `path` and checks that it is a recording of a version we know.
 pub(crate) fn connect(path: &Path) -> Result<Link, StoreError> {
     std::fs::metadata(path).map_err(StoreError::io("open", path))?;
-    let attempts: &[fn(&Path) -> rusqlite::Result<Link>] = if beside(path, "-wal").exists() {
-        &[read_only, writable, copied]
-    } else {
-        &[read_only, immutable]
-    };
+    let attempts: &[fn(&Path) -> rusqlite::Result<Link>] =
+        if beside(path, "-wal").exists() { &[read_only, writable, copied] } else { &[read_only, immutable] };
     let mut last = None;
     for attempt in attempts {
         match attempt(path).and_then(|link| check(&link.conn).map(|found| (link, found))) {
@@ -43,11 +40,7 @@ pub(crate) fn connect(path: &Path) -> Result<Link, StoreError> {
         }
     }
     let source = last.unwrap_or(rusqlite::Error::InvalidQuery);
-    Err(StoreError::Sqlite {
-        doing: "open",
-        path: path.to_owned(),
-        source,
-    })
+    Err(StoreError::Sqlite { doing: "open", path: path.to_owned(), source })
 }
 
 /// Folds the log of a recorder that is gone into the file. Not being allowed to is no error: the log stays readable.
@@ -62,20 +55,13 @@ fn accept(path: &Path, link: Link, (application, version): (i64, i64)) -> Result
         return Err(not_ours(path, "it is an SQLite file of another program"));
     }
     if version > schema::VERSION {
-        return Err(StoreError::Newer {
-            path: path.to_owned(),
-            found: version,
-            known: schema::VERSION,
-        });
+        return Err(StoreError::Newer { path: path.to_owned(), found: version, known: schema::VERSION });
     }
     Ok(link)
 }
 
 fn not_ours(path: &Path, why: &str) -> StoreError {
-    StoreError::NotARecording {
-        path: path.to_owned(),
-        why: why.to_owned(),
-    }
+    StoreError::NotARecording { path: path.to_owned(), why: why.to_owned() }
 }
 
 fn is_not_a_database(error: &rusqlite::Error) -> bool {
@@ -128,10 +114,7 @@ fn copied(path: &Path) -> rusqlite::Result<Link> {
         )
     })?;
     let link = writable(&copy.folder.join("copy.tide"))?;
-    Ok(Link {
-        _copy: Some(copy),
-        ..link
-    })
+    Ok(Link { _copy: Some(copy), ..link })
 }
 
 /// A foreign file may hold views, triggers and expressions made to harm: none of them runs.
@@ -158,11 +141,7 @@ impl PrivateCopy {
         use std::os::unix::fs::DirBuilderExt;
         use std::sync::atomic::{AtomicU32, Ordering};
         static SERIAL: AtomicU32 = AtomicU32::new(0);
-        let name = format!(
-            "lowtide-copy-{}-{}",
-            std::process::id(),
-            SERIAL.fetch_add(1, Ordering::Relaxed)
-        );
+        let name = format!("lowtide-copy-{}-{}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
         let folder = std::env::temp_dir().join(name);
         std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
         let copy = Self { folder };

@@ -45,11 +45,7 @@ pub struct Cursor {
 pub fn open(path: &Path) -> Result<Reader, StoreError> {
     let path = std::path::absolute(path).map_err(StoreError::io("resolve", path))?;
     let link = connect(&path)?;
-    let mut reader = Reader {
-        held: None,
-        state: RunState::CutOff,
-        path,
-    };
+    let mut reader = Reader { held: None, state: RunState::CutOff, path };
     let meta = reader.look(&link.conn)?;
     if reader.state == RunState::Running {
         return Ok(reader);
@@ -101,10 +97,7 @@ impl Reader {
     pub fn since(&mut self, cursor: &mut Cursor) -> Result<Recording, StoreError> {
         self.with(|reader, conn| {
             let progress = tables::progress(conn).unwrap_or_default();
-            let mut recording = Recording {
-                meta: reader.look(conn)?,
-                ..Recording::default()
-            };
+            let mut recording = Recording { meta: reader.look(conn)?, ..Recording::default() };
             cursor.read(conn, &progress, &mut recording);
             Ok(recording)
         })
@@ -131,10 +124,7 @@ impl Reader {
             tables::header_fields(conn).map_err(StoreError::sqlite("read the header of", &self.path))?;
         if fields.is_empty() {
             let why = "its header is empty".to_owned();
-            return Err(StoreError::NotARecording {
-                path: self.path.clone(),
-                why,
-            });
+            return Err(StoreError::NotARecording { path: self.path.clone(), why });
         }
         let progress = tables::progress(conn).unwrap_or_default();
         let mut meta = tables::header(&fields);
@@ -156,49 +146,28 @@ impl Cursor {
             ["sample", "cgroup", "host", "gpu", "mark", "event", "process"]
                 .into_iter()
                 .map(|name| {
-                    (
-                        name,
-                        (
-                            self.rows.get(name).copied().unwrap_or(i64::MIN),
-                            cells::newest(conn, name),
-                        ),
-                    )
+                    (name, (self.rows.get(name).copied().unwrap_or(i64::MIN), cells::newest(conn, name)))
                 })
                 .collect();
         let range = |name: &str| ends.get(name).copied().unwrap_or((0, 0));
         let mut damage = Vec::new();
         let mut note = |table: &str, result: rusqlite::Result<()>| {
             damage.extend(
-                result
-                    .err()
-                    .map(|error| format!("table {table} could not be read to its end: {error}")),
+                result.err().map(|error| format!("table {table} could not be read to its end: {error}")),
             );
         };
         note("process", self.processes(conn, progress, &mut out.processes));
         note("cgroup_path", tables::cgroup_paths(conn, &mut self.names));
         note("gpu_device", tables::gpu_devices(conn, &mut self.names));
         let names = &self.names;
-        note(
-            "sample",
-            tables::samples(conn, names, range("sample"), &mut out.samples),
-        );
-        note(
-            "cgroup",
-            tables::cgroups(conn, names, range("cgroup"), &mut out.cgroups),
-        );
+        note("sample", tables::samples(conn, names, range("sample"), &mut out.samples));
+        note("cgroup", tables::cgroups(conn, names, range("cgroup"), &mut out.cgroups));
         note("host", tables::host(conn, range("host"), &mut out.host));
         note("gpu", tables::gpus(conn, names, range("gpu"), &mut out.gpus));
         note("mark", tables::marks(conn, names, range("mark"), &mut out.marks));
-        note(
-            "event",
-            tables::events(conn, names, range("event"), &mut out.events),
-        );
-        note(
-            "limit_held",
-            tables::limits(conn, names).map(|limits| out.limits = limits),
-        );
-        self.rows
-            .extend(ends.into_iter().map(|(name, (_, upto))| (name, upto)));
+        note("event", tables::events(conn, names, range("event"), &mut out.events));
+        note("limit_held", tables::limits(conn, names).map(|limits| out.limits = limits));
+        self.rows.extend(ends.into_iter().map(|(name, (_, upto))| (name, upto)));
         sort(out);
         self.tell(damage, out);
     }
@@ -218,9 +187,7 @@ impl Cursor {
         found.extend(tables::processes(conn, (after, i64::MAX))?);
         for (id, process) in found {
             let settled = process.died.is_some_and(|died| {
-                progress
-                    .announced
-                    .is_some_and(|announced| announced.since(died) > LAST_FACTS)
+                progress.announced.is_some_and(|announced| announced.since(died) > LAST_FACTS)
             });
             if !settled && id > i64::MIN {
                 self.open.insert(id);
@@ -238,13 +205,7 @@ impl Cursor {
         let tick = out.samples.last().map_or(Tick::START, |row| row.tick);
         for text in damage {
             if self.damage.insert(text.clone()) {
-                out.events.push(Event {
-                    tick,
-                    kind: EventKind::Store,
-                    process: None,
-                    text,
-                    data: None,
-                });
+                out.events.push(Event { tick, kind: EventKind::Store, process: None, text, data: None });
             }
         }
     }

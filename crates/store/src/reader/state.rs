@@ -43,12 +43,7 @@ pub(crate) fn same_boot(meta: &Meta) -> bool {
 
 /// Our own pid namespace, as the kernel names it.
 pub(crate) fn own_namespace() -> Option<String> {
-    Some(
-        std::fs::read_link("/proc/self/ns/pid")
-            .ok()?
-            .to_string_lossy()
-            .into_owned(),
-    )
+    Some(std::fs::read_link("/proc/self/ns/pid").ok()?.to_string_lossy().into_owned())
 }
 
 /// Field 22 of `/proc/PID/stat`, counted after the command name, which may hold anything. A zombie no longer writes.
@@ -58,19 +53,12 @@ fn start_ticks(pid: u32) -> Option<u64> {
     let rest = String::from_utf8_lossy(stat.get(after..)?);
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;
-    if state == "Z" || state == "X" {
-        None
-    } else {
-        fields.nth(18)?.parse().ok()
-    }
+    if state == "Z" || state == "X" { None } else { fields.nth(18)?.parse().ok() }
 }
 
 fn fresh(progress: &Progress) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let written = progress
-        .written_unix_ns
-        .and_then(|at| u64::try_from(at).ok())
-        .map(Duration::from_nanos);
+    let written = progress.written_unix_ns.and_then(|at| u64::try_from(at).ok()).map(Duration::from_nanos);
     // A clock that is a little behind the writer's must not make a living run dead.
     written.is_some_and(|at| now.saturating_sub(at) < FRESH && at.saturating_sub(now) < FRESH)
 }
@@ -78,8 +66,5 @@ fn fresh(progress: &Progress) -> bool {
 /// The key of the calling process, as a recorder writes it.
 pub fn own_key() -> Option<ProcKey> {
     let pid = std::process::id();
-    Some(ProcKey {
-        pid,
-        start_ticks: start_ticks(pid)?,
-    })
+    Some(ProcKey { pid, start_ticks: start_ticks(pid)? })
 }

@@ -143,11 +143,7 @@ const GPU: Table = Table {
 };
 
 const fn table(name: &'static str, columns: &'static [&'static str]) -> Table {
-    Table {
-        name,
-        columns,
-        beside: None,
-    }
+    Table { name, columns, beside: None }
 }
 
 /// A process with its row number. Rows without a pid are no processes.
@@ -163,10 +159,8 @@ fn process(cells: &mut Cells<'_>) -> Option<Process> {
     let (own, parent) = (key(cells), key(cells));
     let born = Tick(cells.count().unwrap_or(0));
     let died = cells.count().map(Tick);
-    let (exit_word, exit_number) = (
-        cells.text(),
-        cells.signed().and_then(|number| i32::try_from(number).ok()),
-    );
+    let (exit_word, exit_number) =
+        (cells.text(), cells.signed().and_then(|number| i32::try_from(number).ok()));
     let exit = match (exit_word.as_deref(), exit_number) {
         (Some("code"), Some(code)) => Some(Exit::Code(code)),
         (Some("signal"), Some(signal)) => Some(Exit::Signal(signal)),
@@ -178,34 +172,16 @@ fn process(cells: &mut Cells<'_>) -> Option<Process> {
     let argv = json(cells);
     let env = json(cells);
     let (cgroup, peak_rss) = (cells.text(), cells.bytes());
-    Some(Process {
-        key: own?,
-        parent,
-        born,
-        died,
-        exit,
-        execed,
-        comm,
-        argv,
-        env,
-        cgroup,
-        peak_rss,
-    })
+    Some(Process { key: own?, parent, born, died, exit, execed, comm, argv, env, cgroup, peak_rss })
 }
 
 fn key(cells: &mut Cells<'_>) -> Option<ProcKey> {
     let (pid, start_ticks) = (cells.small(), cells.count());
-    Some(ProcKey {
-        pid: pid?,
-        start_ticks: start_ticks?,
-    })
+    Some(ProcKey { pid: pid?, start_ticks: start_ticks? })
 }
 
 fn json<T: serde::de::DeserializeOwned + Default>(cells: &mut Cells<'_>) -> T {
-    cells
-        .text()
-        .and_then(|text| serde_json::from_str(&text).ok())
-        .unwrap_or_default()
+    cells.text().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
 /// Samples of processes that are known.
@@ -253,45 +229,24 @@ fn sharing(cells: &mut Cells<'_>) -> Option<Pss> {
     let (pss, pss_anon) = (cells.bytes(), cells.bytes());
     let mut next = || cells.bytes().unwrap_or_default();
     let (private, shared, private_dirty, shared_dirty) = (next(), next(), next(), next());
-    Some(Pss {
-        pss: pss?,
-        pss_anon,
-        private,
-        shared,
-        private_dirty,
-        shared_dirty,
-    })
+    Some(Pss { pss: pss?, pss_anon, private, shared, private_dirty, shared_dirty })
 }
 
 fn pressure(cells: &mut Cells<'_>) -> Option<Pressure> {
     let (some, full) = (cells.real(), cells.real());
     let (some_total_us, full_total_us) = (cells.count().unwrap_or(0), cells.count().unwrap_or(0));
-    Some(Pressure {
-        some_avg10: some?,
-        full_avg10: full.unwrap_or(0.0),
-        some_total_us,
-        full_total_us,
-    })
+    Some(Pressure { some_avg10: some?, full_avg10: full.unwrap_or(0.0), some_total_us, full_total_us })
 }
 
 /// The paths behind cgroup numbers.
 pub(crate) fn cgroup_paths(conn: &Connection, names: &mut Names) -> Result<()> {
-    each(
-        conn,
-        &table("cgroup_path", &["path", "version"]),
-        ALL,
-        |id, cells| {
-            let (path, version) = (cells.text(), cells.count());
-            let version = if version == Some(1) {
-                CgroupVersion::V1
-            } else {
-                CgroupVersion::V2
-            };
-            if let (Ok(id), Some(path)) = (u64::try_from(id), path) {
-                names.cgroups.insert(id, (path, version));
-            }
-        },
-    )
+    each(conn, &table("cgroup_path", &["path", "version"]), ALL, |id, cells| {
+        let (path, version) = (cells.text(), cells.count());
+        let version = if version == Some(1) { CgroupVersion::V1 } else { CgroupVersion::V2 };
+        if let (Ok(id), Some(path)) = (u64::try_from(id), path) {
+            names.cgroups.insert(id, (path, version));
+        }
+    })
 }
 
 /// cgroup rows.
@@ -350,10 +305,7 @@ fn host_row(cells: &mut Cells<'_>) -> Option<HostRow> {
     let ticks = cells.small().unwrap_or(1);
     let total = cells.bytes();
     let available = cells.span();
-    let (swap_total, swap_free) = (
-        cells.bytes().unwrap_or_default(),
-        cells.bytes().unwrap_or_default(),
-    );
+    let (swap_total, swap_free) = (cells.bytes().unwrap_or_default(), cells.bytes().unwrap_or_default());
     let oom_kills = cells.count();
     let pressure = pressure(cells);
     let (dev_shm_used, dev_shm_total) = (cells.bytes(), cells.bytes());
@@ -396,22 +348,12 @@ fn gpu_row(cells: &mut Cells<'_>, names: &Names) -> Option<GpuRow> {
         return None;
     }
     let (gpu, uuid) = device?.clone();
-    Some(GpuRow {
-        gpu,
-        uuid,
-        process,
-        tick: tick?,
-        used: used?,
-        total,
-    })
+    Some(GpuRow { gpu, uuid, process, tick: tick?, used: used?, total })
 }
 
 /// Marks.
 pub(crate) fn marks(conn: &Connection, names: &Names, range: Range, out: &mut Vec<Mark>) -> Result<()> {
-    let columns = table(
-        "mark",
-        &["t_ns", "process_id", "kind", "phase", "number", "rank", "extra"],
-    );
+    let columns = table("mark", &["t_ns", "process_id", "kind", "phase", "number", "rank", "extra"]);
     each(conn, &columns, range, |_, cells| {
         let tick = cells.count().map(Tick);
         let process = cells.count().and_then(|id| names.processes.get(&id).copied());
@@ -420,51 +362,26 @@ pub(crate) fn marks(conn: &Connection, names: &Names, range: Range, out: &mut Ve
         let number = cells.real().unwrap_or(f64::NAN);
         let (rank, extra) = (cells.small(), cells.text());
         if let (Some(tick), Some(kind), Some(phase)) = (tick, kind, phase) {
-            out.push(Mark {
-                tick,
-                process,
-                kind,
-                phase,
-                number,
-                rank,
-                extra,
-            });
+            out.push(Mark { tick, process, kind, phase, number, rank, extra });
         }
     })
 }
 
 /// Events. A kind this version does not know is a note.
 pub(crate) fn events(conn: &Connection, names: &Names, range: Range, out: &mut Vec<Event>) -> Result<()> {
-    each(
-        conn,
-        &table("event", &["t_ns", "kind", "process_id", "text", "data"]),
-        range,
-        |_, cells| {
-            let tick = cells.count().map(Tick);
-            let kind = cells
-                .text()
-                .and_then(|word| unword(&word))
-                .unwrap_or(lowtide_model::EventKind::Note);
-            let process = cells.count().and_then(|id| names.processes.get(&id).copied());
-            let (text, data) = (cells.text().unwrap_or_default(), cells.text());
-            out.extend(tick.map(|tick| Event {
-                tick,
-                kind,
-                process,
-                text,
-                data,
-            }));
-        },
-    )
+    each(conn, &table("event", &["t_ns", "kind", "process_id", "text", "data"]), range, |_, cells| {
+        let tick = cells.count().map(Tick);
+        let kind = cells.text().and_then(|word| unword(&word)).unwrap_or(lowtide_model::EventKind::Note);
+        let process = cells.count().and_then(|id| names.processes.get(&id).copied());
+        let (text, data) = (cells.text().unwrap_or_default(), cells.text());
+        out.extend(tick.map(|tick| Event { tick, kind, process, text, data }));
+    })
 }
 
 /// Limits, smallest headroom first.
 pub(crate) fn limits(conn: &Connection, names: &Names) -> Result<Vec<LimitHeld>> {
     let mut out = Vec::new();
-    let columns = table(
-        "limit_held",
-        &["kind", "path", "process_id", "limit_bytes", "used_bytes"],
-    );
+    let columns = table("limit_held", &["kind", "path", "process_id", "limit_bytes", "used_bytes"]);
     each(conn, &columns, ALL, |_, cells| {
         let (kind, path) = (cells.text().unwrap_or_default(), cells.text());
         let process = cells.count().and_then(|id| names.processes.get(&id).copied());
@@ -479,11 +396,7 @@ pub(crate) fn limits(conn: &Connection, names: &Names) -> Result<Vec<LimitHeld>>
             _ => None,
         };
         if let (Some(kind), Some(limit)) = (kind, limit) {
-            out.push(LimitHeld {
-                kind,
-                limit,
-                used: used.unwrap_or(Bytes::ZERO),
-            });
+            out.push(LimitHeld { kind, limit, used: used.unwrap_or(Bytes::ZERO) });
         }
     })?;
     out.sort_by_key(LimitHeld::headroom);
@@ -540,17 +453,12 @@ pub(crate) struct Progress {
 /// The newest sign of life.
 pub(crate) fn progress(conn: &Connection) -> Result<Progress> {
     let mut out = Progress::default();
-    each(
-        conn,
-        &table("progress", &["announced_ns", "written_unix_ns", "dropped_rows"]),
-        ALL,
-        |_, cells| {
-            out = Progress {
-                announced: cells.count().map(Tick),
-                written_unix_ns: cells.signed(),
-                dropped_rows: cells.count().unwrap_or(0),
-            };
-        },
-    )?;
+    each(conn, &table("progress", &["announced_ns", "written_unix_ns", "dropped_rows"]), ALL, |_, cells| {
+        out = Progress {
+            announced: cells.count().map(Tick),
+            written_unix_ns: cells.signed(),
+            dropped_rows: cells.count().unwrap_or(0),
+        };
+    })?;
     Ok(out)
 }

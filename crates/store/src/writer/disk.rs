@@ -62,12 +62,7 @@ struct Copies {
 impl Copies {
     /// The first is due at once.
     fn new(every: Duration) -> Self {
-        Self {
-            every,
-            next: Instant::now(),
-            holds: None,
-            trouble: None,
-        }
+        Self { every, next: Instant::now(), holds: None, trouble: None }
     }
 }
 
@@ -94,19 +89,9 @@ impl Disk {
         files::make_parents(asked)?;
         files::make_file(asked)?;
         let cannot = options.always_snapshot || cannot_carry(asked).is_some();
-        let direct = if cannot {
-            None
-        } else {
-            begin(asked, &meta, None).ok()
-        };
+        let direct = if cannot { None } else { begin(asked, &meta, None).ok() };
         let (conn, path, place) = if let Some(conn) = direct {
-            (
-                conn,
-                asked.to_owned(),
-                Place::Direct {
-                    identity: identity(asked),
-                },
-            )
+            (conn, asked.to_owned(), Place::Direct { identity: identity(asked) })
         } else {
             // A first try may have left a log; the first copy puts the file itself there.
             files::remove(asked);
@@ -170,8 +155,7 @@ impl Disk {
     pub(crate) fn commit(&mut self, batch: &Batch, now: Instant) -> Result<Standing, StoreError> {
         self.follow_the_file()?;
         if !batch.is_empty() || now.saturating_duration_since(self.signed) >= SIGN_OF_LIFE {
-            self.write(batch, now)
-                .map_err(StoreError::sqlite("write to", &self.file))?;
+            self.write(batch, now).map_err(StoreError::sqlite("write to", &self.file))?;
         }
         self.fold_if_due(now);
         self.copy_if_due(batch.announced);
@@ -179,11 +163,7 @@ impl Disk {
             Place::Direct { .. } => batch.announced,
             Place::Scratch(copies) => copies.holds,
         };
-        Ok(Standing {
-            durable,
-            trouble: self.trouble(),
-            snapshot_every: self.snapshot_every(),
-        })
+        Ok(Standing { durable, trouble: self.trouble(), snapshot_every: self.snapshot_every() })
     }
 
     fn write(&mut self, batch: &Batch, now: Instant) -> rusqlite::Result<()> {
@@ -204,9 +184,7 @@ impl Disk {
     }
 
     fn transaction(&mut self, batch: &Batch) -> rusqlite::Result<()> {
-        let transaction = self
-            .conn
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for entry in batch.facts.iter().chain(&batch.rows) {
             self.numbers.write(&transaction, entry)?;
         }
@@ -275,19 +253,15 @@ impl Disk {
         match file::put_copy(&self.conn, &self.file, &self.asked) {
             Ok(bytes) => {
                 let share = u32::try_from(bytes / COPY_EVERY_MINUTE_BYTES).unwrap_or(u32::MAX);
-                copies.every = self
-                    .options
-                    .snapshot_every
-                    .saturating_mul(share.saturating_add(1));
+                copies.every = self.options.snapshot_every.saturating_mul(share.saturating_add(1));
                 copies.next = Instant::now() + copies.every;
                 copies.holds = announced;
                 copies.trouble = None;
             }
             Err(why) => {
                 let (asked, scratch) = (self.asked.display(), self.file.display());
-                copies.trouble = Some(format!(
-                    "cannot write {asked}: {why}; the recording goes on in {scratch}"
-                ));
+                copies.trouble =
+                    Some(format!("cannot write {asked}: {why}; the recording goes on in {scratch}"));
                 copies.next = Instant::now() + COPY_RETRY.min(copies.every);
                 // What an earlier copy held may be gone with its folder.
                 copies.holds = copies.holds.filter(|_| self.asked.exists());
@@ -325,13 +299,7 @@ impl Disk {
 fn lost_rows(batch: &Batch, lost: u64) -> Event {
     let tick = batch.announced.unwrap_or(Tick::START);
     let text = format!("{lost} rows were lost because they could not be written in time");
-    Event {
-        tick,
-        kind: EventKind::Store,
-        process: None,
-        text,
-        data: None,
-    }
+    Event { tick, kind: EventKind::Store, process: None, text, data: None }
 }
 
 fn on_scratch(asked: &Path, meta: &Meta, options: &Options) -> Result<(Connection, PathBuf), StoreError> {
@@ -343,12 +311,7 @@ fn on_scratch(asked: &Path, meta: &Meta, options: &Options) -> Result<(Connectio
 }
 
 fn scratch_name(meta: &Meta) -> String {
-    let id: String = meta
-        .run_id
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .take(32)
-        .collect();
+    let id: String = meta.run_id.chars().filter(char::is_ascii_alphanumeric).take(32).collect();
     format!("run-{id}-{}", std::process::id())
 }
 
@@ -365,21 +328,12 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn key(pid: u32) -> ProcKey {
-        ProcKey {
-            pid: 40_000 + pid,
-            start_ticks: 123_456_789 + u64::from(pid),
-        }
+        ProcKey { pid: 40_000 + pid, start_ticks: 123_456_789 + u64::from(pid) }
     }
 
     fn process(pid: u32) -> Entry {
-        let argv = [
-            "/usr/bin/python3",
-            "-m",
-            "torch.distributed.run",
-            "--nproc-per-node=8",
-            "train.py",
-            "--config",
-        ];
+        let argv =
+            ["/usr/bin/python3", "-m", "torch.distributed.run", "--nproc-per-node=8", "train.py", "--config"];
         Entry::Process(Process {
             key: key(pid),
             parent: Some(key(0)),
@@ -389,10 +343,7 @@ mod tests {
             execed: true,
             comm: "python3".into(),
             argv: argv.map(str::to_owned).to_vec(),
-            env: vec![
-                ("OMP_NUM_THREADS".into(), "8".into()),
-                ("RANK".into(), pid.to_string()),
-            ],
+            env: vec![("OMP_NUM_THREADS".into(), "8".into()), ("RANK".into(), pid.to_string())],
             cgroup: Some("/system.slice/slurmstepd.scope/job_1234/step_0".into()),
             peak_rss: None,
         })
@@ -403,11 +354,7 @@ mod tests {
         let rss = 5_000_000_000 + second * 1_234_567 % 300_000_000;
         let wide = |value: u64| {
             let spread = u64::from(ticks - 1) * 4096;
-            Span {
-                min: Bytes(value - spread),
-                max: Bytes(value + spread),
-                last: Bytes(value),
-            }
+            Span { min: Bytes(value - spread), max: Bytes(value + spread), last: Bytes(value) }
         };
         Entry::Sample(SampleRow {
             process: key(pid),
@@ -507,8 +454,7 @@ mod tests {
         for second in 0..3600 {
             push_second(&mut queue, second);
             if second % 5 == 4 {
-                disk.commit(&queue.take(), begun + Duration::from_secs(second))
-                    .unwrap();
+                disk.commit(&queue.take(), begun + Duration::from_secs(second)).unwrap();
                 queue.written();
             }
         }

@@ -42,11 +42,7 @@ pub(crate) fn begin(path: &Path, meta: &Meta, scratch: Option<&Path>) -> Result<
     schema::lay(&transaction)?;
     header(&transaction, meta)?;
     note(&transaction, PID_NAMESPACE, own_namespace())?;
-    note(
-        &transaction,
-        SCRATCH,
-        scratch.map(|path| path.to_string_lossy().into_owned()),
-    )?;
+    note(&transaction, SCRATCH, scratch.map(|path| path.to_string_lossy().into_owned()))?;
     progress(&transaction, None, now_unix_ns(), 0)?;
     transaction.commit()?;
     fold(&conn, "TRUNCATE")?;
@@ -56,10 +52,7 @@ pub(crate) fn begin(path: &Path, meta: &Meta, scratch: Option<&Path>) -> Result<
 
 fn note(conn: &Connection, key: &str, value: Option<String>) -> Result<()> {
     value.map_or(Ok(0), |value| {
-        conn.execute(
-            "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)",
-            (key, value),
-        )
+        conn.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)", (key, value))
     })?;
     Ok(())
 }
@@ -97,13 +90,11 @@ pub(crate) fn copy_whole(conn: &Connection, to: &Path) -> Result<()> {
 pub(crate) fn put_copy(conn: &Connection, scratch: &Path, target: &Path) -> std::result::Result<u64, String> {
     let copy = files::beside(scratch, ".copy");
     files::remove(&copy);
-    let made = files::make_file(&copy)
-        .map_err(|error| error.to_string())
-        .and_then(|()| {
-            copy_whole(conn, &copy).map_err(|error| error.to_string())?;
-            files::place(&copy, target).map_err(|error| error.to_string())?;
-            Ok(std::fs::metadata(&copy).map_or(0, |found| found.len()))
-        });
+    let made = files::make_file(&copy).map_err(|error| error.to_string()).and_then(|()| {
+        copy_whole(conn, &copy).map_err(|error| error.to_string())?;
+        files::place(&copy, target).map_err(|error| error.to_string())?;
+        Ok(std::fs::metadata(&copy).map_or(0, |found| found.len()))
+    });
     files::remove(&copy);
     made
 }
@@ -122,9 +113,5 @@ pub(crate) fn now_unix_ns() -> i64 {
 /// `wchar` of the calling thread: every byte it passed to write calls.
 pub(crate) fn written_by_this_thread() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/io").ok()?;
-    text.lines()
-        .find_map(|line| line.strip_prefix("wchar: "))?
-        .trim()
-        .parse()
-        .ok()
+    text.lines().find_map(|line| line.strip_prefix("wchar: "))?.trim().parse().ok()
 }

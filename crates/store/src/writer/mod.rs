@@ -89,11 +89,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            always_snapshot: false,
-            snapshot_every: Duration::from_mins(1),
-            scratch: None,
-        }
+        Self { always_snapshot: false, snapshot_every: Duration::from_mins(1), scratch: None }
     }
 }
 
@@ -121,23 +117,13 @@ impl Writer {
         let desk = Arc::new(Desk::default());
         let (opened, first) = channel();
         let (ended, done) = channel();
-        let order = thread::Order {
-            path: path.clone(),
-            meta,
-            options,
-            desk: Arc::clone(&desk),
-        };
+        let order = thread::Order { path: path.clone(), meta, options, desk: Arc::clone(&desk) };
         std::thread::Builder::new()
             .name("tide-writer".to_owned())
             .spawn(move || thread::run(order, &opened, &ended))
             .map_err(StoreError::io("start a thread to write", &path))?;
         wait(&first, PATIENCE, "create", &path)??;
-        Ok(Self {
-            desk,
-            done,
-            path,
-            closed: false,
-        })
+        Ok(Self { desk, done, path, closed: false })
     }
 
     /// Hands over an entry. Never waits for a disk.
@@ -192,13 +178,9 @@ fn wait<T>(
     path: &Path,
 ) -> Result<T, StoreError> {
     from.recv_timeout(patience).map_err(|error| match error {
-        RecvTimeoutError::Timeout => StoreError::TimedOut {
-            doing,
-            path: path.to_owned(),
-            seconds: patience.as_secs(),
-        },
-        RecvTimeoutError::Disconnected => StoreError::WriterGone {
-            path: path.to_owned(),
-        },
+        RecvTimeoutError::Timeout => {
+            StoreError::TimedOut { doing, path: path.to_owned(), seconds: patience.as_secs() }
+        }
+        RecvTimeoutError::Disconnected => StoreError::WriterGone { path: path.to_owned() },
     })
 }

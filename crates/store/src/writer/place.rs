@@ -34,10 +34,7 @@ pub(crate) fn cannot_carry(path: &Path) -> Option<&'static str> {
     let kind = nix::sys::statfs::statfs(there).ok()?.filesystem_type();
     // The width of the magic differs between systems; the numbers are 32 bits.
     let magic = i64::from(kind.0 as u32);
-    WITHOUT_SHARED_MEMORY
-        .iter()
-        .find(|(known, _)| *known == magic)
-        .map(|(_, name)| *name)
+    WITHOUT_SHARED_MEMORY.iter().find(|(known, _)| *known == magic).map(|(_, name)| *name)
 }
 
 /// An empty file of our own on local scratch, in a folder nobody else may enter.
@@ -57,15 +54,9 @@ pub(crate) fn scratch_file(asked: Option<&Path>, name: &str) -> Result<PathBuf, 
 }
 
 fn candidates(asked: Option<&Path>) -> Vec<PathBuf> {
-    let usual = [
-        std::env::temp_dir(),
-        "/tmp".into(),
-        "/var/tmp".into(),
-        "/dev/shm".into(),
-    ];
+    let usual = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into(), "/dev/shm".into()];
     let all = asked.map(Path::to_owned).into_iter().chain(usual);
-    all.filter(|place| place.is_dir() && cannot_carry(place).is_none())
-        .collect()
+    all.filter(|place| place.is_dir() && cannot_carry(place).is_none()).collect()
 }
 
 /// `lowtide-UID` in `base`, ours and closed to others; a stranger's folder of that name is not entered.
@@ -80,10 +71,7 @@ fn private_folder(base: &Path) -> Result<PathBuf, StoreError> {
         return Ok(usual);
     }
     let own = free_name(base, &format!("lowtide-{uid}-{}", std::process::id()), "d");
-    DirBuilder::new()
-        .mode(0o700)
-        .create(&own)
-        .map_err(StoreError::io("create the scratch folder", &own))?;
+    DirBuilder::new().mode(0o700).create(&own).map_err(StoreError::io("create the scratch folder", &own))?;
     Ok(own)
 }
 
@@ -104,10 +92,7 @@ mod tests {
         let second = scratch_file(Some(base.path()), "run").unwrap();
         assert_ne!(first, second);
         assert_eq!(first.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(
-            first.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777,
-            0o700
-        );
+        assert_eq!(first.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o700);
         assert!(first.starts_with(base.path()));
     }
 
@@ -119,9 +104,6 @@ mod tests {
         std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
         let file = scratch_file(Some(base.path()), "run").unwrap();
         assert!(!file.starts_with(&open));
-        assert_eq!(
-            file.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777,
-            0o700
-        );
+        assert_eq!(file.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o700);
     }
 }

@@ -140,16 +140,8 @@ impl Queue {
     /// The batch could not be written: it waits again, before what came later.
     pub(crate) fn put_back(&mut self, batch: Batch) {
         self.in_flight = 0;
-        batch
-            .facts
-            .into_iter()
-            .rev()
-            .for_each(|entry| self.facts.put_back(entry));
-        batch
-            .rows
-            .into_iter()
-            .rev()
-            .for_each(|entry| self.rows.put_back(entry));
+        batch.facts.into_iter().rev().for_each(|entry| self.facts.put_back(entry));
+        batch.rows.into_iter().rev().for_each(|entry| self.rows.put_back(entry));
         self.meta = self.meta.take().or(batch.meta);
         self.limits = self.limits.take().or(batch.limits);
         self.keep_bound();
@@ -169,16 +161,9 @@ impl Queue {
 fn weight(entry: &Entry) -> usize {
     let texts = match entry {
         Entry::Process(process) => {
-            let argv: usize = process
-                .argv
-                .iter()
-                .map(|arg| arg.len() + size_of::<String>())
-                .sum();
-            let env: usize = process
-                .env
-                .iter()
-                .map(|(k, v)| k.len() + v.len() + 2 * size_of::<String>())
-                .sum();
+            let argv: usize = process.argv.iter().map(|arg| arg.len() + size_of::<String>()).sum();
+            let env: usize =
+                process.env.iter().map(|(k, v)| k.len() + v.len() + 2 * size_of::<String>()).sum();
             process.comm.len() + process.cgroup.as_ref().map_or(0, String::len) + argv + env
         }
         Entry::Cgroup(row) => row.path.len(),
@@ -196,29 +181,18 @@ mod tests {
     use lowtide_model::{Event, EventKind, SampleRow};
 
     fn sample(second: u64) -> Entry {
-        Entry::Sample(SampleRow {
-            tick: Tick(second),
-            ..SampleRow::default()
-        })
+        Entry::Sample(SampleRow { tick: Tick(second), ..SampleRow::default() })
     }
 
     fn event(second: u64) -> Entry {
         let text = "x".repeat(1000);
-        Entry::Event(Event {
-            tick: Tick(second),
-            kind: EventKind::Note,
-            process: None,
-            text,
-            data: None,
-        })
+        Entry::Event(Event { tick: Tick(second), kind: EventKind::Note, process: None, text, data: None })
     }
 
     fn ticks(batch: &Batch) -> Vec<u64> {
         let mut ticks = Vec::new();
         for entry in &batch.rows {
-            let Entry::Sample(row) = entry else {
-                panic!("no sample: {entry:?}")
-            };
+            let Entry::Sample(row) = entry else { panic!("no sample: {entry:?}") };
             ticks.push(row.tick.0);
         }
         ticks
@@ -266,12 +240,7 @@ mod tests {
     #[test]
     fn a_newer_header_is_not_replaced_by_one_that_comes_back() {
         let mut queue = Queue::default();
-        let meta = |name: &str| {
-            Box::new(Meta {
-                name: name.to_owned(),
-                ..Meta::default()
-            })
-        };
+        let meta = |name: &str| Box::new(Meta { name: name.to_owned(), ..Meta::default() });
         queue.push(Entry::Meta(meta("old")));
         let batch = queue.take();
         queue.push(Entry::Meta(meta("new")));

@@ -28,10 +28,7 @@ pub(crate) struct Numbers {
 impl Numbers {
     /// Numbers are no longer true; facts are.
     pub(crate) fn forget(&mut self) {
-        *self = Self {
-            living: std::mem::take(&mut self.living),
-            ..Self::default()
-        };
+        *self = Self { living: std::mem::take(&mut self.living), ..Self::default() };
     }
 
     /// Tells an empty recording of the processes that live.
@@ -270,13 +267,7 @@ impl Numbers {
         conn.prepare_cached(
             "INSERT INTO event (t_ns, kind, process_id, text, data) VALUES (?1, ?2, ?3, ?4, ?5)",
         )?
-        .execute(params![
-            int(event.tick.0),
-            word(&event.kind),
-            process,
-            event.text,
-            event.data
-        ])?;
+        .execute(params![int(event.tick.0), word(&event.kind), process, event.text, event.data])?;
         Ok(())
     }
 
@@ -414,7 +405,5 @@ fn pressure_columns(pressure: Option<Pressure>) -> PressureColumns {
 }
 
 fn json_unless_empty<T: serde::Serialize>(list: &[T]) -> Option<String> {
-    (!list.is_empty())
-        .then(|| serde_json::to_string(list).ok())
-        .flatten()
+    (!list.is_empty()).then(|| serde_json::to_string(list).ok()).flatten()
 }

@@ -40,14 +40,7 @@ impl StepThinner {
             self.lines.clear();
         }
         let Some(line) = self.lines.get_mut(&speaker) else {
-            self.lines.insert(
-                speaker,
-                Line {
-                    kept: mark.tick,
-                    number: mark.number,
-                    newest: None,
-                },
-            );
+            self.lines.insert(speaker, Line { kept: mark.tick, number: mark.number, newest: None });
             return keep(mark);
         };
         // A step that falls back is a restart: both sides of it matter.
@@ -112,32 +105,20 @@ mod tests {
 
     #[test]
     fn slow_steps_are_all_kept() {
-        assert_eq!(
-            kept((0..5).map(|n| step(n * 10, n as f64))),
-            [0.0, 1.0, 2.0, 3.0, 4.0]
-        );
+        assert_eq!(kept((0..5).map(|n| step(n * 10, n as f64))), [0.0, 1.0, 2.0, 3.0, 4.0]);
     }
 
     #[test]
     fn both_sides_of_a_restart_are_kept() {
         assert_eq!(
-            kept([
-                step(0, 50.0),
-                step(1, 51.0),
-                step(2, 52.0),
-                step(3, 0.0),
-                step(4, 1.0)
-            ]),
+            kept([step(0, 50.0), step(1, 51.0), step(2, 52.0), step(3, 0.0), step(4, 1.0)]),
             [50.0, 52.0, 0.0, 1.0]
         );
     }
 
     #[test]
     fn evaluations_are_never_thinned() {
-        let eval = |tenth| Mark {
-            kind: MarkKind::Eval,
-            ..step(tenth, 1.0)
-        };
+        let eval = |tenth| Mark { kind: MarkKind::Eval, ..step(tenth, 1.0) };
         assert_eq!(kept((0..5).map(eval)).len(), 5);
     }
 
@@ -147,20 +128,8 @@ mod tests {
         let mut count = 0;
         for pid in 0..1_000 {
             let process = Some(ProcKey { pid, start_ticks: 1 });
-            thin.push(
-                Mark {
-                    process,
-                    ..step(0, 1.0)
-                },
-                |_| count += 1,
-            );
-            thin.push(
-                Mark {
-                    process,
-                    ..step(1, 2.0)
-                },
-                |_| count += 1,
-            );
+            thin.push(Mark { process, ..step(0, 1.0) }, |_| count += 1);
+            thin.push(Mark { process, ..step(1, 2.0) }, |_| count += 1);
         }
         thin.flush(|_| count += 1);
         assert_eq!(count, 2_000);

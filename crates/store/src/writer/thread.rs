@@ -84,9 +84,7 @@ impl Desk {
             trouble: state.trouble.clone(),
             dropped_rows: state.queue.dropped(),
             written_bytes: state.written_bytes,
-            kind: state
-                .snapshot_every
-                .map_or(Kind::Direct, |every| Kind::Snapshot { every }),
+            kind: state.snapshot_every.map_or(Kind::Direct, |every| Kind::Snapshot { every }),
         }
     }
 
@@ -100,11 +98,7 @@ impl Desk {
                 let closing = state.closing;
                 return (state.queue.take(), closing);
             }
-            state = self
-                .bell
-                .wait_timeout(state, wait)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            state = self.bell.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }

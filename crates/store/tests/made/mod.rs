@@ -8,10 +8,7 @@ use lowtide_store::{Entry, Writer, own_key};
 use std::time::{Duration, Instant};
 
 pub(crate) fn key(pid: u32) -> ProcKey {
-    ProcKey {
-        pid,
-        start_ticks: 1000 + u64::from(pid),
-    }
+    ProcKey { pid, start_ticks: 1000 + u64::from(pid) }
 }
 
 pub(crate) fn meta() -> Meta {
@@ -21,10 +18,7 @@ pub(crate) fn meta() -> Meta {
         argv: vec!["python".into(), "train.py".into()],
         cwd: "/home/ada".into(),
         host: "node1".into(),
-        boot_id: std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-            .unwrap()
-            .trim()
-            .into(),
+        boot_id: std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim().into(),
         started_unix_ns: 1_700_000_000_000_000_000,
         lowtide: "0.1.0".into(),
         kernel: "6.12".into(),
@@ -91,12 +85,7 @@ pub(crate) fn sample(pid: u32, tick: u64, rss: u64) -> SampleRow {
 }
 
 pub(crate) fn everything() -> Recording {
-    let pressure = Some(Pressure {
-        some_avg10: 0.25,
-        full_avg10: 0.0,
-        some_total_us: 9,
-        full_total_us: 3,
-    });
+    let pressure = Some(Pressure { some_avg10: 0.25, full_avg10: 0.0, some_total_us: 9, full_total_us: 3 });
     let pss = Pss {
         pss: Bytes(1),
         pss_anon: Some(Bytes(2)),
@@ -105,11 +94,7 @@ pub(crate) fn everything() -> Recording {
         private_dirty: Bytes(5),
         shared_dirty: Bytes(6),
     };
-    let span = Span {
-        min: Bytes(5),
-        max: Bytes(50),
-        last: Bytes(20),
-    };
+    let span = Span { min: Bytes(5), max: Bytes(50), last: Bytes(20) };
     let cgroup = |tick, limit| CgroupRow {
         path: "/job".into(),
         version: CgroupVersion::V2,
@@ -128,31 +113,17 @@ pub(crate) fn everything() -> Recording {
         pressure,
         strangers: Some(2),
     };
-    let dead = Process {
-        died: Some(Tick(8)),
-        exit: Some(Exit::Signal(9)),
-        execed: false,
-        ..process(11)
-    };
+    let dead = Process { died: Some(Tick(8)), exit: Some(Exit::Signal(9)), execed: false, ..process(11) };
     Recording {
         meta: finished(),
         processes: vec![
             process(10),
             dead,
-            Process {
-                exit: Some(Exit::Code(-1)),
-                parent: None,
-                ..process(12)
-            },
+            Process { exit: Some(Exit::Code(-1)), parent: None, ..process(12) },
         ],
         samples: vec![
             sample(10, 2, 5_000_000_000),
-            SampleRow {
-                pss: Some(pss),
-                anon: None,
-                threads: None,
-                ..sample(11, 2, 70_000)
-            },
+            SampleRow { pss: Some(pss), anon: None, threads: None, ..sample(11, 2, 70_000) },
             sample(10, 4, 5_100_000_000),
         ],
         cgroups: vec![
@@ -190,11 +161,7 @@ pub(crate) fn everything() -> Recording {
                 total: None,
             },
         ],
-        marks: vec![
-            mark(MarkKind::Info, 1, 0.0),
-            mark(MarkKind::Step, 2, 1.0),
-            mark(MarkKind::Eval, 3, 1.5),
-        ],
+        marks: vec![mark(MarkKind::Info, 1, 0.0), mark(MarkKind::Step, 2, 1.0), mark(MarkKind::Eval, 3, 1.5)],
         events: vec![Event {
             tick: Tick(5),
             kind: EventKind::Gap,
@@ -203,21 +170,13 @@ pub(crate) fn everything() -> Recording {
             data: Some("{\"s\":3}".into()),
         }],
         limits: vec![
-            LimitHeld {
-                kind: LimitKind::Cgroup { path: "/job".into() },
-                limit: Bytes(10),
-                used: Bytes(9),
-            },
+            LimitHeld { kind: LimitKind::Cgroup { path: "/job".into() }, limit: Bytes(10), used: Bytes(9) },
             LimitHeld {
                 kind: LimitKind::AddressSpace { process: key(10) },
                 limit: Bytes(10),
                 used: Bytes(5),
             },
-            LimitHeld {
-                kind: LimitKind::Host,
-                limit: Bytes(100),
-                used: Bytes(5),
-            },
+            LimitHeld { kind: LimitKind::Host, limit: Bytes(100), used: Bytes(5) },
         ],
     }
 }
@@ -236,48 +195,13 @@ pub(crate) fn mark(kind: MarkKind, tick: u64, number: f64) -> Mark {
 }
 
 pub(crate) fn push_all(writer: &Writer, recording: &Recording) {
-    recording
-        .processes
-        .iter()
-        .cloned()
-        .map(Entry::Process)
-        .for_each(|entry| writer.push(entry));
-    recording
-        .samples
-        .iter()
-        .copied()
-        .map(Entry::Sample)
-        .for_each(|entry| writer.push(entry));
-    recording
-        .cgroups
-        .iter()
-        .cloned()
-        .map(Entry::Cgroup)
-        .for_each(|entry| writer.push(entry));
-    recording
-        .host
-        .iter()
-        .copied()
-        .map(Entry::Host)
-        .for_each(|entry| writer.push(entry));
-    recording
-        .gpus
-        .iter()
-        .cloned()
-        .map(Entry::Gpu)
-        .for_each(|entry| writer.push(entry));
-    recording
-        .marks
-        .iter()
-        .cloned()
-        .map(Entry::Mark)
-        .for_each(|entry| writer.push(entry));
-    recording
-        .events
-        .iter()
-        .cloned()
-        .map(Entry::Event)
-        .for_each(|entry| writer.push(entry));
+    recording.processes.iter().cloned().map(Entry::Process).for_each(|entry| writer.push(entry));
+    recording.samples.iter().copied().map(Entry::Sample).for_each(|entry| writer.push(entry));
+    recording.cgroups.iter().cloned().map(Entry::Cgroup).for_each(|entry| writer.push(entry));
+    recording.host.iter().copied().map(Entry::Host).for_each(|entry| writer.push(entry));
+    recording.gpus.iter().cloned().map(Entry::Gpu).for_each(|entry| writer.push(entry));
+    recording.marks.iter().cloned().map(Entry::Mark).for_each(|entry| writer.push(entry));
+    recording.events.iter().cloned().map(Entry::Event).for_each(|entry| writer.push(entry));
     writer.push(Entry::Limits(recording.limits.clone()));
 }
 

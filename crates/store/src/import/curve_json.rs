@@ -1,0 +1,122 @@
+//! The curve format: one JSON object a curve, alone, in a list, or one a line.
+
+use super::numbers::{self, Unit};
+use super::{Attempt, Hints};
+use lowtide_model::{Axis, Bytes, Context, Curve, Metric};
+use serde_json::{Map, Value};
+
+/// Series that count things instead of bytes.
+const COUNTS: &[&str] = &["tensor_count", "live_buffers", "objects", "workers", "threads"];
+
+pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
+    let values: Vec<Value> = match serde_json::from_str(text) {
+        Ok(Value::Array(list)) => list,
+        Ok(one) => vec![one],
+        Err(whole) => lines(text).ok_or_else(|| whole.to_string())?,
+    };
+    let curves: Vec<Curve> = values.iter().filter_map(|value| curve(value.as_object()?, hints)).collect();
+    if curves.is_empty() { Err("no object with lists `x` and `y`".to_owned()) } else { Ok(curves) }
+}
+
+fn lines(text: &str) -> Option<Vec<Value>> {
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    lines.map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Fields are asked for by name: the answer of a labelled curve (`label`, `truth`) is never looked at.
+fn curve(object: &Map<String, Value>, hints: &Hints) -> Option<Curve> {
+    let y_name = hints.y.as_deref().unwrap_or("y");
+    let series = object.get("series").and_then(Value::as_object);
+    let y = list(object.get(y_name).or_else(|| series?.get(y_name))?)?;
+    let x = match object.get(hints.x.as_deref().unwrap_or("x")) {
+        Some(x) => list(x)?,
+        None => (0..y.len()).map(|n| n as f64).collect(),
+    };
+    let (unit, note) = unit(object, hints, &y);
+    let scaled = |values: Vec<f64>| values.into_iter().map(|value| value * unit.bytes).collect::<Vec<_>>();
+    let mut out = Curve {
+        name: object.get("id").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        axis: object.get("x_kind").and_then(Value::as_str).map_or(Axis::Sample, axis),
+        x,
+        metric: object.get("metric").and_then(Value::as_str).map_or(Metric::Rss, metric),
+        context: object
+            .get("context")
+            .and_then(Value::as_object)
+            .map(|c| context(c, unit))
+            .unwrap_or_default(),
+        notes: vec![note],
+        ..Curve::default()
+    };
+    for (name, values) in series.into_iter().flatten() {
+        if let Some(values) = list(values).filter(|values| values.len() == y.len()) {
+            let values = if COUNTS.contains(&name.as_str()) { values } else { scaled(values) };
+            out.series.insert(name.clone(), values);
+        }
+    }
+    out.y = scaled(y);
+    Some(out)
+}
+
+fn unit(object: &Map<String, Value>, hints: &Hints, y: &[f64]) -> (Unit, String) {
+    let said = object.get("unit").and_then(Value::as_str);
+    if let Some(unit) = hints.unit.as_deref().and_then(numbers::unit) {
+        (unit, format!("y taken as {}, as asked", unit.name))
+    } else if let Some(unit) = said.and_then(numbers::unit) {
+        (unit, format!("y is in {}", unit.name))
+    } else {
+        let unit = numbers::guess(y);
+        (unit, format!("the file names no unit; y taken as {}", unit.name))
+    }
+}
+
+/// Numbers; null and anything else is a hole.
+fn list(value: &Value) -> Option<Vec<f64>> {
+    Some(value.as_array()?.iter().map(|item| item.as_f64().unwrap_or(f64::NAN)).collect())
+}
+
+fn axis(word: &str) -> Axis {
+    match word {
+        "step" | "steps" | "iteration" => Axis::Step,
+        "seconds" | "second" | "time" => Axis::Seconds,
+        "epoch" | "epochs" => Axis::Epoch,
+        _ => Axis::Sample,
+    }
+}
+
+fn metric(word: &str) -> Metric {
+    match word {
+        "rss" => Metric::Rss,
+        "maxrss" | "max_rss" => Metric::MaxRss,
+        "anon" => Metric::Anon,
+        "gpu" => Metric::Gpu,
+        "pss_tree" => Metric::PssTree,
+        "cgroup" => Metric::Cgroup,
+        "host" => Metric::Host,
+        other => Metric::Other(other.to_owned()),
+    }
+}
+
+fn context(object: &Map<String, Value>, unit: Unit) -> Context {
+    let get = |name: &str| object.get(name).and_then(Value::as_f64).filter(|value| value.is_finite());
+    let many = |name: &str| object.get(name).and_then(list).unwrap_or_default();
+    // `limit_mb` is in the file's kind of megabytes.
+    let binary = (unit.bytes.log2() % 10.0).abs() < 1e-9 && unit.bytes > 1.0;
+    let megabyte = if binary { 1_048_576.0 } else { 1e6 };
+    let limit = get("limit_bytes").or_else(|| get("limit_mb").map(|limit| limit * megabyte));
+    Context {
+        examples: get("examples"),
+        batch: get("batch"),
+        accum: get("accum"),
+        world_size: get("world_size"),
+        epochs: get("epochs"),
+        epoch_steps: get("epoch_steps"),
+        epoch_seconds: get("epoch_seconds"),
+        limit: limit.map(Bytes::from_f64),
+        limit_from: limit.map(|_| "the file".to_owned()),
+        threads: get("threads"),
+        restarts: get("restarts"),
+        validation_every: get("validation_every"),
+        validation_x: many("validation_x"),
+        save_x: many("save_x"),
+    }
+}

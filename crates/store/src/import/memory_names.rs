@@ -1,0 +1,84 @@
+//! Which name means memory, of what kind, and which of several is the one to judge.
+
+use super::numbers::{Unit, unit_of_name};
+use lowtide_model::Metric;
+
+/// What a name says.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Meaning {
+    pub(crate) metric: Metric,
+    /// Higher is the better curve to judge.
+    pub(crate) rank: u8,
+    pub(crate) unit: Option<Unit>,
+}
+
+/// The meaning of a column, key or tag; `None` when it is not about memory.
+pub(crate) fn meaning(name: &str) -> Option<Meaning> {
+    let lower = name.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if has(&["percent", "pct", "%", "_frac", "memory_bandwidth", "limit", "memory clock", "memorytemp"]) {
+        return None;
+    }
+    let parts: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    let is = |words: &[&str]| words.iter().any(|word| parts.contains(word));
+    let gpu = has(&["gpu", "cuda", "vram", "hbm", "fb_used", "nvml"]);
+    let (metric, rank) = if has(&["maxrss", "max_rss", "peak_rss", "vmhwm", "ru_maxrss"]) {
+        (Metric::MaxRss, 6)
+    } else if has(&["rss", "resident"]) {
+        (Metric::Rss, 10)
+    } else if has(&["pss"]) {
+        (Metric::PssTree, 9)
+    } else if is(&["anon"]) || has(&["private", "uss"]) && unit_of_name(name).is_some() {
+        (Metric::Anon, 8)
+    } else if has(&["working_set", "cgroup", "container"]) && has(&["mem", "working_set"]) {
+        (Metric::Cgroup, 8)
+    } else if gpu && has(&["mem", "vram", "hbm", "fb_used", "alloc", "reserved", "used"]) {
+        (Metric::Gpu, 4)
+    } else if has(&[
+        "available",
+        "free",
+        "virtual",
+        "vsz",
+        "vms",
+        "shared",
+        "swap",
+        "cached",
+        "buff",
+        "tokens",
+        "total",
+    ]) {
+        return None;
+    } else if has(&["memory", "mem_"]) || is(&["mem", "ram"]) || lower.ends_with("mem") {
+        (Metric::Rss, 7)
+    } else if has(&["heap"]) || is(&["used", "usage"]) {
+        (Metric::Other(name.trim().to_owned()), 3)
+    } else if has(&["allocated", "reserved"]) {
+        (Metric::Gpu, 3)
+    } else if unit_of_name(name).is_some() {
+        (Metric::Other(name.trim().to_owned()), 2)
+    } else {
+        return None;
+    };
+    Some(Meaning { metric, rank, unit: unit_of_name(name) })
+}
+
+/// Whether a name holds counts that go beside a memory curve: tensors, objects, workers.
+pub(crate) fn count_series(name: &str) -> Option<&'static str> {
+    let lower = name.to_ascii_lowercase();
+    [
+        ("tensor", "tensor_count"),
+        ("live_buffers", "live_buffers"),
+        ("objects", "objects"),
+        ("workers", "workers"),
+        ("threads", "threads"),
+    ]
+    .into_iter()
+    .find(|(part, _)| lower.contains(part))
+    .map(|(_, series)| series)
+}
+
+/// Whether a name is the one the user meant.
+pub(crate) fn is_named(name: &str, asked: &str) -> bool {
+    let plain = |text: &str| text.trim().trim_matches(['"', '\'']).to_ascii_lowercase();
+    plain(name) == plain(asked)
+}

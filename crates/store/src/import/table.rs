@@ -1,0 +1,339 @@
+//! Tables: CSV, TSV, columns parted by blanks; with names in the first line or without.
+//!
+//! Which column is x and which is y is guessed from the names and said in the notes.
+
+use super::memory_names::{Meaning, count_series, is_named, meaning};
+use super::numbers::{self, MIB, Unit};
+use super::{Attempt, Hints, times};
+use lowtide_model::{Axis, Curve, Metric};
+use std::collections::BTreeMap;
+
+/// Lines that decide how a table is parted.
+const SNIFFED: usize = 64;
+
+/// Columns that go beside the curve.
+const MOST_SERIES: usize = 16;
+
+/// Columns whose values tell runs or processes apart.
+const GROUPS: &[&str] = &["pid", "process", "rank", "run", "container", "pod", "gpu", "host"];
+
+struct Table {
+    names: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
+    let table = split(text)?;
+    let ys = y_columns(&table, hints)?;
+    let x = x_column(&table, hints, &ys)?;
+    let mut curves = Vec::new();
+    for (column, meant) in &ys {
+        for (group, rows) in groups(&table, *column) {
+            curves.extend(
+                curve(&table, &rows, (*column, meant), &x, hints).map(|curve| Curve { name: group, ..curve }),
+            );
+        }
+    }
+    if ys.len() > 1 {
+        let told: Vec<usize> = ys.iter().map(|(column, _)| *column).collect();
+        curves.iter_mut().zip(told).for_each(|(curve, column)| curve.name.clone_from(&table.names[column]));
+    }
+    Ok(curves)
+}
+
+/// Parts the lines the way that gives most of them the same number of fields.
+fn split(text: &str) -> Result<Table, String> {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let mut reasons = Vec::new();
+    for parted in [Some(','), Some('\t'), Some(';'), None] {
+        match table(&lines, parted) {
+            Ok(table) => return Ok(table),
+            Err(why) => reasons.push(why),
+        }
+    }
+    Err(reasons.pop().unwrap_or_else(|| "it is empty".to_owned()))
+}
+
+fn table(lines: &[&str], parted: Option<char>) -> Result<Table, String> {
+    let head: Vec<Vec<String>> = lines.iter().take(SNIFFED).map(|line| fields(line, parted)).collect();
+    let width = head.get(1).or_else(|| head.first()).map_or(0, Vec::len);
+    let even = head.iter().filter(|row| row.len() == width).count();
+    if width == 0 || (width == 1 && parted.is_some()) || even * 10 < head.len() * 8 {
+        return Err("lines do not part into the same number of columns".to_owned());
+    }
+    let first = head.first().cloned().unwrap_or_default();
+    let named = first.len() == width && first.iter().all(|cell| value(cell).is_none());
+    let rows: Vec<Vec<String>> = lines
+        .iter()
+        .skip(usize::from(named))
+        .map(|line| fields(line, parted))
+        .filter(|row| row.len() == width)
+        .collect();
+    if rows.is_empty() {
+        return Err("it has names but no rows".to_owned());
+    }
+    let table = Table { names: if named { first } else { vec![String::new(); width] }, rows };
+    // Without names every column has to be numbers, or any text with commas would be a table.
+    let numeric = |column: usize| table.share_of_values(column) >= 0.6;
+    if (named && (0..width).any(numeric)) || (!named && (0..width).all(numeric)) {
+        Ok(table)
+    } else {
+        Err("no columns of numbers".to_owned())
+    }
+}
+
+/// The fields of a line, quotes as RFC 4180 has them.
+fn fields(line: &str, parted: Option<char>) -> Vec<String> {
+    let Some(comma) = parted else {
+        return line.trim_start_matches('#').split_whitespace().map(str::to_owned).collect();
+    };
+    let (mut out, mut field, mut quoted) = (Vec::new(), String::new(), false);
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (c, quoted) {
+            ('"', true) if chars.next_if_eq(&'"').is_some() => field.push('"'),
+            ('"', _) => quoted = !quoted,
+            (c, false) if c == comma => out.push(std::mem::take(&mut field)),
+            (c, _) => field.push(c),
+        }
+    }
+    out.push(field);
+    out.into_iter().map(|field| field.trim().to_owned()).collect()
+}
+
+/// A cell as a number: plain, a size with a unit, or `used / limit`.
+fn value(cell: &str) -> Option<f64> {
+    let cell = cell.split(" / ").next().unwrap_or(cell);
+    numbers::number(cell).or_else(|| numbers::size(cell)).or_else(|| times::cell(cell).map(|_| 0.0))
+}
+
+impl Table {
+    fn share_of_values(&self, column: usize) -> f64 {
+        let known = self.rows.iter().filter(|row| value(&row[column]).is_some()).count();
+        // W&B leaves cells empty where a run has no sample.
+        let filled = self.rows.iter().filter(|row| !row[column].is_empty()).count();
+        if filled == 0 { 0.0 } else { known as f64 / filled as f64 }
+    }
+
+    fn column(&self, asked: &str) -> Result<usize, String> {
+        let by_name = self.names.iter().position(|name| is_named(name, asked));
+        let by_number =
+            || asked.parse::<usize>().ok().filter(|n| (1..=self.names.len()).contains(n)).map(|n| n - 1);
+        by_name
+            .or_else(by_number)
+            .ok_or_else(|| format!("no column `{asked}` among: {}", self.names.join(", ")))
+    }
+}
+
+/// The columns to judge: the one asked for, else the best named; several only where a column is a run (W&B).
+fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Meaning)>, String> {
+    let plain = Meaning { metric: Metric::Rss, rank: 0, unit: None };
+    if let Some(asked) = &hints.y {
+        let column = table.column(asked)?;
+        return Ok(vec![(column, meaning(&table.names[column]).unwrap_or(plain))]);
+    }
+    let width = table.names.len();
+    if table.names.iter().all(String::is_empty) {
+        return Ok(vec![(usize::from(width > 1), plain)]);
+    }
+    let mut found: Vec<(usize, Meaning)> = (0..width)
+        .filter(|column| !is_bound(&table.names[*column]) && !is_share(&table.names[*column]))
+        .filter(|column| table.share_of_values(*column) >= 0.5)
+        .filter_map(|column| Some((column, meaning(&table.names[column])?)))
+        .collect();
+    found.sort_by_key(|(column, meant)| (std::cmp::Reverse(meant.rank), *column));
+    let Some(best) = found.first().map(|(column, meant)| (*column, meant.rank)) else {
+        return Err(format!(
+            "no column is named after memory among: {}; name one as y",
+            table.names.join(", ")
+        ));
+    };
+    let runs = table.names[best.0].contains(" - ");
+    found.retain(|(column, meant)| {
+        *column == best.0 || runs && meant.rank == best.1 && table.names[*column].contains(" - ")
+    });
+    Ok(found)
+}
+
+/// W&B exports a lower and an upper bound beside each column.
+fn is_bound(name: &str) -> bool {
+    name.ends_with("__MIN") || name.ends_with("__MAX")
+}
+
+/// W&B's `system/memory` and `gpu.0.memory` are per cent.
+fn is_share(name: &str) -> bool {
+    let last = name.rsplit(" - ").next().unwrap_or(name);
+    matches!(last, "system/memory" | "system.memory")
+        || last.starts_with("system") && last.ends_with(".memory")
+}
+
+/// What x is: a column and its kind, or the number of the row.
+fn x_column(table: &Table, hints: &Hints, ys: &[(usize, Meaning)]) -> Result<(Option<usize>, Axis), String> {
+    if let Some(asked) = &hints.x {
+        let column = table.column(asked)?;
+        return Ok((Some(column), axis_of(&table.names[column]).map_or(Axis::Sample, |(axis, _)| axis)));
+    }
+    let is_y = |column: usize| ys.iter().any(|(y, _)| *y == column);
+    let free =
+        || (0..table.names.len()).filter(|column| !is_y(*column) && table.share_of_values(*column) >= 0.6);
+    let mut named: Vec<(u8, usize, Axis)> = free()
+        .filter_map(|column| axis_of(&table.names[column]).map(|(axis, rank)| (rank, column, axis)))
+        .collect();
+    named.sort_by_key(|(rank, column, _)| (*rank, *column));
+    if let Some((_, column, axis)) = named.first() {
+        return Ok((Some(*column), *axis));
+    }
+    let rises = |column: &usize| {
+        let values: Vec<f64> = table.rows.iter().filter_map(|row| value(&row[*column])).collect();
+        values.len() > 2 && values.windows(2).all(|pair| pair[0] < pair[1])
+    };
+    let nameless = table.names.iter().all(String::is_empty);
+    Ok(match free().find(rises).filter(|_| nameless) {
+        Some(column) => (Some(column), Axis::Sample),
+        None => (None, Axis::Sample),
+    })
+}
+
+/// The kind of axis a name means, the better first.
+fn axis_of(name: &str) -> Option<(Axis, u8)> {
+    let lower = name.to_ascii_lowercase();
+    let parts: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    let is = |words: &[&str]| words.iter().any(|word| parts.contains(word));
+    if is(&["step", "steps", "iteration", "iter", "iterations"]) || lower.ends_with("global_step") {
+        Some((Axis::Step, 0))
+    } else if is(&[
+        "time",
+        "timestamp",
+        "elapsed",
+        "seconds",
+        "sec",
+        "date",
+        "datetime",
+        "runtime",
+        "t",
+        "ts",
+    ]) {
+        Some((Axis::Seconds, 1))
+    } else if is(&["epoch", "epochs"]) {
+        Some((Axis::Epoch, 2))
+    } else {
+        None
+    }
+}
+
+/// The rows of each process or run, where a column tells them apart.
+fn groups(table: &Table, y: usize) -> Vec<(String, Vec<usize>)> {
+    let all = || vec![(String::new(), (0..table.rows.len()).collect())];
+    let Some(column) =
+        GROUPS.iter().find_map(|group| table.names.iter().position(|name| is_named(name, group)))
+    else {
+        return all();
+    };
+    let mut parts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (number, row) in table.rows.iter().enumerate() {
+        if value(&row[y]).is_some() {
+            parts.entry(&row[column]).or_default().push(number);
+        }
+    }
+    // A value a row is no group.
+    if parts.len() < 2 || parts.len() * 2 > table.rows.len() {
+        return all();
+    }
+    let label = &table.names[column];
+    parts.into_iter().map(|(value, rows)| (format!("{label} {value}"), rows)).collect()
+}
+
+fn curve(
+    table: &Table,
+    rows: &[usize],
+    (column, meant): (usize, &Meaning),
+    (x_column, axis): &(Option<usize>, Axis),
+    hints: &Hints,
+) -> Option<Curve> {
+    let rows: Vec<usize> =
+        rows.iter().copied().filter(|row| value(&table.rows[*row][column]).is_some()).collect();
+    let raw = |column: usize| -> Vec<f64> {
+        rows.iter().map(|row| value(&table.rows[*row][column]).unwrap_or(f64::NAN)).collect()
+    };
+    let first = &table.rows[*rows.first()?][column];
+    let y = raw(column);
+    let (unit, how) = unit_of(&table.names[column], first, meant, hints, &y);
+    let (x, said_x) = x_values(table, &rows, *x_column, *axis);
+    let name = |column: usize| {
+        let name = &table.names[column];
+        if name.is_empty() { format!("column {}", column + 1) } else { format!("`{name}`") }
+    };
+    let x_name = x_column.map_or_else(|| "the number of the row".to_owned(), name);
+    let notes = vec![format!("y is {}, taken as {}, {how}; x is {x_name}{said_x}", name(column), unit.name)];
+    let y = y.into_iter().map(|value| value * unit.bytes).collect();
+    let series = beside(table, (column, *x_column), &raw, unit);
+    Some(Curve { axis: *axis, x, y, metric: meant.metric.clone(), series, notes, ..Curve::default() })
+}
+
+fn unit_of(name: &str, first: &str, meant: &Meaning, hints: &Hints, y: &[f64]) -> (Unit, &'static str) {
+    if let Some(unit) = hints.unit.as_deref().and_then(numbers::unit) {
+        (unit, "as asked")
+    } else if numbers::number(first).is_none() {
+        (numbers::BYTES, "from the units in the cells")
+    } else if name.contains("memory.rssMB") {
+        (MIB, "as W&B counts")
+    } else if let Some(unit) = meant.unit {
+        (unit, "by its name")
+    } else {
+        (numbers::guess(y), "by its size")
+    }
+}
+
+fn x_values(table: &Table, rows: &[usize], column: Option<usize>, axis: Axis) -> (Vec<f64>, &'static str) {
+    let Some(column) = column else { return ((0..rows.len()).map(|n| n as f64).collect(), "") };
+    let cells = || rows.iter().map(|row| table.rows[*row][column].as_str());
+    let moments: Vec<times::Moment> = cells().filter_map(times::cell).collect();
+    if moments.len() == rows.len() {
+        return (times::since_first(&moments), ", as seconds since the first");
+    }
+    let values: Vec<f64> = cells().map(|cell| numbers::number(cell).unwrap_or(f64::NAN)).collect();
+    let first = values.first().copied().unwrap_or(0.0);
+    // Seconds since 1970 have ten digits in our time, milliseconds thirteen, nanoseconds nineteen.
+    let per_second = match first {
+        first if axis != Axis::Seconds || first < 1e9 => return (values, ""),
+        first if first < 1e11 => 1.0,
+        first if first < 1e14 => 1e3,
+        first if first < 1e17 => 1e6,
+        _ => 1e9,
+    };
+    (values.into_iter().map(|value| (value - first) / per_second).collect(), ", as seconds since the first")
+}
+
+/// Other columns of memory and counts, under plain names.
+fn beside(
+    table: &Table,
+    (y, x): (usize, Option<usize>),
+    raw: &dyn Fn(usize) -> Vec<f64>,
+    unit: Unit,
+) -> BTreeMap<String, Vec<f64>> {
+    let mut out = BTreeMap::new();
+    for (column, name) in table.names.iter().enumerate() {
+        let lower = name.to_ascii_lowercase();
+        if column == y
+            || Some(column) == x
+            || is_bound(name)
+            || name.contains(" - ")
+            || out.len() >= MOST_SERIES
+        {
+            continue;
+        }
+        if let Some(series) = count_series(&lower) {
+            out.insert(series.to_owned(), raw(column));
+            continue;
+        }
+        let part = ["anon", "file", "shmem", "swap", "heap", "pss", "uss", "gpu", "reserved", "allocated"];
+        if let Some(part) =
+            part.iter().find(|part| lower.starts_with(**part) || lower.contains(&format!("_{part}")))
+        {
+            let unit = numbers::unit_of_name(name).unwrap_or(unit);
+            let values = raw(column).into_iter().map(|value| value * unit.bytes).collect();
+            out.entry((*part).to_owned()).or_insert(values);
+        }
+    }
+    out
+}

@@ -1,0 +1,260 @@
+//! The files and screens of known tools: mprof, psrecord, docker stats, free, ps and top in a loop.
+
+use super::numbers::{self, KIB, MIB, Unit};
+use super::times::{self, Moment};
+use super::{Attempt, Hints};
+use lowtide_model::{Axis, Bytes, Curve, Metric};
+use std::collections::BTreeMap;
+
+/// A tool's name with its reader.
+type Form = (&'static str, fn(&str, &Hints) -> Attempt);
+
+/// Tools, the surest signs first.
+pub(crate) const FORMS: &[Form] = &[
+    ("mprof", mprof),
+    ("psrecord", psrecord),
+    ("docker stats", docker_stats),
+    ("free", free),
+    ("ps or top", ps),
+];
+
+fn unit(hints: &Hints, usual: Unit) -> Unit {
+    hints.unit.as_deref().and_then(numbers::unit).unwrap_or(usual)
+}
+
+fn started_at_zero(mut x: Vec<f64>) -> Vec<f64> {
+    let first = x.first().copied().unwrap_or(0.0);
+    for x in &mut x {
+        *x -= first;
+    }
+    x
+}
+
+/// `MEM 12.3 1700000000.1`, and `CHLD pid 12.3 1700000000.1` for children.
+fn mprof(text: &str, hints: &Hints) -> Attempt {
+    let unit = unit(hints, MIB);
+    let mut lines: BTreeMap<&str, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+    let mut add = |who, time: &str, size: &str| {
+        if let (Some(time), Some(size)) = (numbers::number(time), numbers::number(size)) {
+            let line = lines.entry(who).or_default();
+            line.0.push(time);
+            line.1.push(size * unit.bytes);
+        }
+    };
+    for line in text.lines() {
+        match *line.split_whitespace().collect::<Vec<_>>().as_slice() {
+            ["MEM", size, time] => add("", time, size),
+            ["CHLD", child, size, time] => add(child, time, size),
+            _ => {}
+        }
+    }
+    if !lines.contains_key("") {
+        return Err("no MEM lines".to_owned());
+    }
+    let note = format!("mprof counts in MiB; taken as {}", unit.name);
+    let curve = |(who, (x, y)): (&str, (Vec<f64>, Vec<f64>))| Curve {
+        name: if who.is_empty() { String::new() } else { format!("child {who}") },
+        axis: Axis::Seconds,
+        x: started_at_zero(x),
+        y,
+        notes: vec![note.clone()],
+        ..Curve::default()
+    };
+    Ok(lines.into_iter().map(curve).collect())
+}
+
+/// `# Elapsed time   CPU (%)     Real (MB)   Virtual (MB)` and four columns.
+fn psrecord(text: &str, hints: &Hints) -> Attempt {
+    let head = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
+    if !(head.contains("Elapsed time") && head.contains("Real (MB)")) {
+        return Err("no line `Elapsed time ... Real (MB)`".to_owned());
+    }
+    let unit = unit(hints, MIB);
+    let row = |line: &str| {
+        let cells: Vec<f64> = line.split_whitespace().filter_map(numbers::number).collect();
+        (cells.len() >= 3).then(|| (cells[0], cells[2] * unit.bytes))
+    };
+    let (x, y): (Vec<f64>, Vec<f64>) = text.lines().filter_map(row).unzip();
+    let notes = vec![format!("psrecord's MB are 2^20 bytes; taken as {}", unit.name)];
+    Ok(vec![Curve { axis: Axis::Seconds, x, y, notes, ..Curve::default() }])
+}
+
+/// Points of several things, each with the moment or the round it was seen in.
+#[derive(Default)]
+struct Rounds {
+    now: Option<Moment>,
+    round: usize,
+    lines: BTreeMap<String, Line>,
+}
+
+#[derive(Default)]
+struct Line {
+    moments: Vec<Moment>,
+    rounds: Vec<f64>,
+    y: Vec<f64>,
+    limit: Option<f64>,
+}
+
+impl Rounds {
+    /// A line that is no row may be a `date` between two rounds.
+    fn other(&mut self, line: &str) {
+        self.now = times::find(line).or(self.now);
+    }
+
+    fn add(&mut self, who: &str, y: f64, limit: Option<f64>) {
+        let line = self.lines.entry(who.to_owned()).or_default();
+        line.moments.extend(self.now);
+        line.rounds.push(self.round as f64);
+        line.y.push(y);
+        line.limit = limit.or(line.limit);
+    }
+
+    fn curves(self, metric: &Metric, note: &str) -> Vec<Curve> {
+        let curve = |(name, line): (String, Line)| {
+            let timed = line.moments.len() == line.y.len();
+            let x = if timed {
+                times::since_first(&line.moments)
+            } else {
+                (0..line.y.len()).map(|n| n as f64).collect()
+            };
+            let mut curve =
+                Curve { name, axis: Axis::Sample, x, y: line.y, metric: metric.clone(), ..Curve::default() };
+            curve.notes.push(note.to_owned());
+            if timed {
+                curve.axis = Axis::Seconds;
+            } else {
+                curve.notes.push("no times between the rounds; x is their number".to_owned());
+            }
+            curve.context.limit = line.limit.filter(|limit| *limit > 0.0).map(Bytes::from_f64);
+            curve.context.limit_from = curve.context.limit.map(|_| "the file".to_owned());
+            curve
+        };
+        self.lines.into_iter().map(curve).collect()
+    }
+}
+
+/// `CONTAINER ID NAME CPU % MEM USAGE / LIMIT ...`, `1.2GiB / 31.3GiB` in each row.
+fn docker_stats(text: &str, hints: &Hints) -> Attempt {
+    if !text.contains("MEM USAGE / LIMIT") {
+        return Err("no heading `MEM USAGE / LIMIT`".to_owned());
+    }
+    let mut rounds = Rounds::default();
+    let mut name_at = 1;
+    for line in text.lines() {
+        if line.contains("MEM USAGE / LIMIT") {
+            rounds.round += 1;
+            name_at = usize::from(line.trim_start().starts_with("CONTAINER ID"));
+            rounds.other(line);
+            continue;
+        }
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        let slash = cells.iter().position(|cell| *cell == "/").unwrap_or(0);
+        let used = slash.checked_sub(1).and_then(|at| size(cells.get(at)?, hints));
+        match (used, cells.get(name_at)) {
+            (Some(used), Some(name)) => {
+                rounds.add(name, used, cells.get(slash + 1).and_then(|cell| size(cell, hints)));
+            }
+            _ => rounds.other(line),
+        }
+    }
+    Ok(rounds.curves(
+        &Metric::Cgroup,
+        "docker stats: usage without page cache that can be dropped, units from the cells",
+    ))
+}
+
+/// A size with a unit; the asked unit overrules the kind of it.
+fn size(cell: &str, hints: &Hints) -> Option<f64> {
+    let plain = numbers::size(cell)?;
+    let Some(asked) = hints.unit.as_deref().and_then(numbers::unit) else { return Some(plain) };
+    let split = cell.find(|c: char| c.is_ascii_alphabetic())?;
+    let said = numbers::unit(&cell[split..])?;
+    Some(plain / said.bytes * numbers::overruled(said, asked).bytes)
+}
+
+/// The line `Mem: total used free shared buff/cache available`.
+fn free(text: &str, hints: &Hints) -> Attempt {
+    let mut rounds = Rounds::default();
+    let mut unit_said = None;
+    for line in text.lines() {
+        let Some(rest) = line.trim_start().strip_prefix("Mem:") else {
+            rounds.other(line);
+            continue;
+        };
+        let cells: Vec<&str> = rest.split_whitespace().collect();
+        let total = cells.first().and_then(|cell| numbers::number(cell));
+        let unit = unit(hints, *unit_said.get_or_insert_with(|| unit_of_free(total)));
+        let cell = |at: usize| {
+            let cell = cells.get(at)?;
+            numbers::number(cell).map(|value| value * unit.bytes).or_else(|| numbers::size(cell))
+        };
+        // With a column `available`, need is what is not available; older ones have only `used`.
+        let need = if let (Some(total), Some(available)) = (cell(0), cell(5)) {
+            Some(total - available)
+        } else {
+            cell(1)
+        };
+        if let Some(need) = need {
+            rounds.round += 1;
+            rounds.add("", need, cell(0));
+        }
+    }
+    if rounds.lines.is_empty() {
+        return Err("no lines `Mem: ...`".to_owned());
+    }
+    let unit = unit(hints, unit_said.unwrap_or(KIB));
+    let note =
+        format!("the whole machine: total minus available; numbers without a unit taken as {}", unit.name);
+    Ok(rounds.curves(&Metric::Host, &note))
+}
+
+/// `free` prints KiB; a machine of under 4 million KiB that trains is one printed with `-m`.
+fn unit_of_free(total: Option<f64>) -> Unit {
+    match total {
+        Some(total) if total < 1000.0 => Unit { bytes: 1_073_741_824.0, name: "GiB = 2^30 bytes" },
+        Some(total) if total < 4e6 => MIB,
+        Some(total) if total >= 1e10 => numbers::BYTES,
+        Some(_) | None => KIB,
+    }
+}
+
+/// A heading with PID and RSS (ps) or RES (top), and rows under it, again and again.
+fn ps(text: &str, hints: &Hints) -> Attempt {
+    let mut rounds = Rounds::default();
+    let mut columns = None;
+    for line in text.lines() {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        if let Some(found) = ps_heading(&cells) {
+            columns = Some(found);
+            rounds.round += 1;
+            continue;
+        }
+        let row = columns.and_then(|(pid, rss): (Option<usize>, usize)| {
+            let who = pid.map_or(Some(""), |pid| cells.get(pid).copied())?;
+            who.chars().all(|c| c.is_ascii_digit()).then_some(())?;
+            let cell = cells.get(rss)?;
+            let plain = numbers::number(cell).map(|value| value * unit(hints, KIB).bytes);
+            Some((who, plain.or_else(|| numbers::size(cell))?))
+        });
+        match row {
+            Some((who, size)) => {
+                rounds.add(&if who.is_empty() { String::new() } else { format!("pid {who}") }, size, None);
+            }
+            None => rounds.other(line),
+        }
+    }
+    if columns.is_none() {
+        return Err("no heading with PID and RSS or RES".to_owned());
+    }
+    let note =
+        format!("RSS as ps and top print it, numbers without a unit taken as {}", unit(hints, KIB).name);
+    Ok(rounds.curves(&Metric::Rss, &note))
+}
+
+fn ps_heading(cells: &[&str]) -> Option<(Option<usize>, usize)> {
+    let place = |names: &[&str]| cells.iter().position(|cell| names.contains(cell));
+    let rss = place(&["RSS", "RES", "RSZ"])?;
+    // Commas or other text around it belong to other forms; `ps -o rss` alone has one word.
+    let pid = place(&["PID"]);
+    (pid.is_some() || cells.len() == 1).then_some((pid, rss))
+}
