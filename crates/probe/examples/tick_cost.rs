@@ -21,33 +21,21 @@ fn main() -> std::io::Result<()> {
         children.iter().filter_map(|child| ProcessReader::open(&root, child.id()).known()).collect();
     let samples = f64::from(TICKS * PROCESSES);
     let each = |name: &str, per: f64, cpu: u64| println!("{name:<44} {:8.2} us", cpu as f64 / per / 1000.0);
-    each(
-        "quick, per process-sample",
-        samples,
-        cost(|| over(&mut readers, |reader| drop(reader.quick().known()))),
-    );
-    each(
-        "stat, per process-sample",
-        samples,
-        cost(|| over(&mut readers, |reader| drop(reader.stat().known()))),
-    );
-    each(
-        "status, per process-sample",
-        samples,
-        cost(|| over(&mut readers, |reader| drop(reader.status().known()))),
-    );
-    let both = |reader: &mut ProcessReader| drop((reader.quick().known(), reader.stat().known()));
+    each("quick, per process-sample", samples, cost(|| over(&mut readers, |reader| eat(reader.quick()))));
+    each("stat, per process-sample", samples, cost(|| over(&mut readers, |reader| eat(reader.stat()))));
+    each("status, per process-sample", samples, cost(|| over(&mut readers, |reader| eat(reader.status()))));
+    let both = |reader: &mut ProcessReader| eat((reader.quick(), reader.stat()));
     each("quick + stat, per process-sample", samples, cost(|| over(&mut readers, both)));
     let all = |reader: &mut ProcessReader| {
-        drop((reader.quick().known(), reader.stat().known(), reader.status().known()));
+        eat((reader.quick(), reader.stat(), reader.status()));
     };
     each("quick + stat + status, per process-sample", samples, cost(|| over(&mut readers, all)));
     each("quick + stat + status, per tick of 25", f64::from(TICKS), cost(|| over(&mut readers, all)));
     let mut host = Host::open(&root);
-    each("host, per tick", f64::from(TICKS), cost(|| drop(host.read())));
+    each("host, per tick", f64::from(TICKS), cost(|| eat(host.read())));
     if let Some(mut cgroups) = Cgroups::open(&root, std::process::id()).known() {
-        each("cgroup, per tick", f64::from(TICKS), cost(|| drop(cgroups.read())));
-        each("tight limit of all levels, per tick", f64::from(TICKS), cost(|| drop(cgroups.tight_limit())));
+        each("cgroup, per tick", f64::from(TICKS), cost(|| eat(cgroups.read())));
+        each("tight limit of all levels, per tick", f64::from(TICKS), cost(|| eat(cgroups.tight_limit())));
     }
     children.extend(spawn(FOREIGN)?);
     for source in [Source::Connector, Source::Perf, Source::Listing] {
@@ -73,6 +61,11 @@ fn main() -> std::io::Result<()> {
         child.wait()?;
     }
     Ok(())
+}
+
+/// Keeps the compiler from leaving the work out.
+fn eat<T>(value: T) {
+    let _ = std::hint::black_box(value);
 }
 
 fn spawn(count: u32) -> std::io::Result<Vec<Child>> {

@@ -9,12 +9,12 @@
 
 use crate::Root;
 use crate::clock::{self, NS_PER_TICK};
-use crate::events::listing::{Listed, Listing};
+use crate::events::listing::Listing;
 use crate::events::{Feed, Source, TaskEvent};
-use crate::parse::Stat;
+use crate::parse::{self, Stat};
 use crate::process::stat_of;
 use lowtide_model::{Exit, ProcKey, Reading};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A fork event may be this much later than the start the kernel noted, when the parent was preempted in between.
 const FORK_DELAY_TICKS: u64 = 50;
@@ -261,16 +261,11 @@ impl Tree {
                 again.push(key.pid);
             }
         }
-        let listed = self.listing.look(&self.root);
-        if listed.is_none() && again.is_empty() {
-            return;
-        }
-        let listed = listed.unwrap_or_default();
-        again.extend(&listed.new);
+        again.extend(self.listing.look(&self.root));
         again.sort_unstable();
         again.dedup();
         let mut strangers: Vec<Stat> = again.into_iter().filter_map(|pid| self.stranger(pid)).collect();
-        while self.settle(&mut strangers, &listed, changes) {}
+        while self.settle(&mut strangers, changes) {}
     }
 
     fn bury_if_dead(&mut self, key: ProcKey, now: u64, changes: &mut Vec<Change>) -> bool {
@@ -296,26 +291,37 @@ impl Tree {
     }
 
     /// Takes in those strangers whose parent is a member; true when another round may find more.
-    fn settle(&mut self, strangers: &mut Vec<Stat>, listed: &Listed, changes: &mut Vec<Change>) -> bool {
+    fn settle(&mut self, strangers: &mut Vec<Stat>, changes: &mut Vec<Change>) -> bool {
         let mut found = false;
         let mut rest = Vec::new();
+        let here: HashSet<u32> = strangers.iter().map(|stat| stat.pid).collect();
         for stat in strangers.drain(..) {
             if self.belongs(&stat) {
+                found = true;
+                if !self.is_process(stat.pid) {
+                    continue;
+                }
                 let key = ProcKey { pid: stat.pid, start_ticks: stat.start_ticks };
                 let parent = self.living.get(&stat.ppid).copied();
                 self.join(key, parent, stat.start_ticks.saturating_mul(NS_PER_TICK), changes);
-                found = true;
-            } else if listed.all.binary_search(&stat.ppid).is_err() {
-                // Its parent ended while we looked: see who has it now.
-                let moved = self.stranger(stat.pid).filter(|now| now.ppid != stat.ppid);
-                found |= moved.is_some();
-                rest.extend(moved);
-            } else {
+            } else if here.contains(&stat.ppid) {
                 rest.push(stat);
+            } else {
+                // Its parent may have ended while we looked: see who has it now.
+                let now = self.stranger(stat.pid);
+                found |= now.is_some_and(|now| now.ppid != stat.ppid);
+                rest.extend(now);
             }
         }
         *strangers = rest;
         found
+    }
+
+    /// A thread can be asked for by its number as if it were a process.
+    fn is_process(&self, pid: u32) -> bool {
+        let status = std::fs::read(self.root.process(pid).join("status")).ok();
+        let group = status.and_then(|bytes| parse::status(&bytes)).and_then(|status| status.group_pid);
+        group.is_none_or(|group| group == pid)
     }
 
     fn belongs(&self, stat: &Stat) -> bool {

@@ -1,5 +1,6 @@
 //! A real memory cgroup with a limit, and a real OOM kill in it. Where none can be made (no v1 memory controller,
 //! not root), the same steps run on a made-up tree whose counter is moved by hand.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it cannot go on")]
 
 use lowtide_model::{Bytes, Limit, Reading};
 use lowtide_probe::Root;

@@ -1,4 +1,5 @@
 //! Reads real processes: their memory, their end, what strangers may not see, pages un-shared after a fork.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it cannot go on")]
 
 use lowtide_model::{Bytes, Limit, Reading};
 use lowtide_probe::fake::FakeProc;

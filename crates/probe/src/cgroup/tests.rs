@@ -49,7 +49,7 @@ impl Machine {
 
     fn v1(&self, path: &str, usage: u64, limit: &str, lowest: &str) {
         let file = |name: &str, text: &str| {
-            self.fake.file(&format!("sys/fs/cgroup/memory{path}/{name}"), text).unwrap()
+            self.fake.file(&format!("sys/fs/cgroup/memory{path}/{name}"), text).unwrap();
         };
         file("memory.usage_in_bytes", &format!("{usage}\n"));
         file("memory.limit_in_bytes", limit);

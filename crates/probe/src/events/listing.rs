@@ -1,8 +1,9 @@
 //! Finds new pids by listing /proc, looking closely only at those that can be new.
 //!
 //! The kernel hands out pids in rising order and tells the newest one (`ns_last_pid`): while that does not move,
-//! nothing was started and /proc is not listed at all. When it moved, a pid is new if it was not there at the last
-//! listing or lies in the range handed out since: so a pid that changed its owner between two listings is noticed.
+//! nothing was started. When it moved a little, the few pids in between are asked for one by one; only when it moved
+//! far is /proc listed. A pid that changed its owner lies in the range too, so that is noticed. Without that file
+//! /proc is listed each time, and a pid is new if it was not there the time before.
 
 use crate::Root;
 use crate::open_file::OpenFile;
@@ -17,14 +18,8 @@ pub(crate) struct Listing {
     before: Vec<u32>,
 }
 
-/// The outcome of one listing.
-#[derive(Debug, Default)]
-pub(crate) struct Listed {
-    /// All pids, sorted.
-    pub(crate) all: Vec<u32>,
-    /// Those that can be new.
-    pub(crate) new: Vec<u32>,
-}
+/// Up to this many pids are asked for one by one (about 1 us for one that is not there), instead of listing all.
+const FEW: u32 = 1024;
 
 impl Listing {
     pub(crate) fn new(root: &Root) -> Self {
@@ -32,22 +27,23 @@ impl Listing {
         Self { newest, cursor: None, before: Vec::new() }
     }
 
-    /// Lists /proc unless nothing can have been started since the last call.
-    pub(crate) fn look(&mut self, root: &Root) -> Option<Listed> {
+    /// The pids that can be new since the last call, sorted. Some may be threads or not there at all.
+    pub(crate) fn look(&mut self, root: &Root) -> Vec<u32> {
         // Before the listing: what starts in between is looked at again next time.
         let cursor = crate::host::from::<64, _>(&self.newest, parse::pid_max).known();
         let range = self.cursor.zip(cursor).map(|(after, up_to)| PidRange { after, up_to });
-        if range.is_some_and(PidRange::is_empty) {
-            return None;
-        }
-        let all = pids(root);
-        let is_new = |pid: u32| {
-            self.before.binary_search(&pid).is_err() || range.is_some_and(|range| range.contains(pid))
-        };
-        let new = all.iter().copied().filter(|pid| is_new(*pid)).collect();
         self.cursor = cursor;
-        self.before.clone_from(&all);
-        Some(Listed { all, new })
+        match range {
+            Some(PidRange { after, up_to }) if after <= up_to && up_to - after <= FEW => {
+                (after + 1..=up_to).collect()
+            }
+            Some(range) => pids(root).into_iter().filter(|pid| range.contains(*pid)).collect(),
+            None => {
+                let all = pids(root);
+                let before = std::mem::replace(&mut self.before, all.clone());
+                all.into_iter().filter(|pid| before.binary_search(pid).is_err()).collect()
+            }
+        }
     }
 
     /// Forgets what was there, so that the next look sees every pid as new.

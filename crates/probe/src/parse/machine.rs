@@ -83,11 +83,6 @@ pub struct PidRange {
 }
 
 impl PidRange {
-    /// Whether nothing was started.
-    pub const fn is_empty(self) -> bool {
-        self.after == self.up_to
-    }
-
     /// Whether this pid may have been handed out between the two moments.
     pub const fn contains(self, pid: u32) -> bool {
         if self.after <= self.up_to {

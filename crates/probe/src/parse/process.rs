@@ -146,6 +146,8 @@ pub struct Status {
     pub rss: Option<Bytes>,
     /// Threads.
     pub threads: Option<u32>,
+    /// The process a thread belongs to; equal to the pid for a process.
+    pub group_pid: Option<u32>,
     /// Real user id.
     pub uid: Option<u32>,
     /// The signals it has a handler for, bit n-1 for signal n.
@@ -182,6 +184,7 @@ pub fn status(bytes: &[u8]) -> Option<Status> {
         let count = || first().and_then(number).and_then(|count| u32::try_from(count).ok());
         match key {
             b"Name" | b"State" => known = true,
+            b"Tgid" => status.group_pid = count(),
             b"Uid" => status.uid = count(),
             b"NStgid" => {
                 status.namespace_pid =
