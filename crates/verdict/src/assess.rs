@@ -26,6 +26,8 @@ const STRICT: (f64, f64) = (0.6, 0.8);
 const PATIENT: (f64, f64) = (0.45, 0.3);
 /// With the length of a pass known, no leak is called before this many passes: the second pass is the experiment.
 pub(crate) const PASSES: f64 = 1.3;
+/// Of a single pass, this part must be seen before growth is told as its fill.
+const HALF_PASS: f64 = 0.5;
 /// Growth this likely keeps a curve inside its first pass undecided.
 const MAY_GROW: f64 = 0.3;
 
@@ -40,6 +42,10 @@ pub(crate) struct Known {
     pub(crate) restarts: usize,
     /// Differences below this are the instrument's, in bytes.
     pub(crate) resolution: f64,
+    /// Whether only one pass over the data is planned: no second one will ever tell.
+    pub(crate) one_pass: bool,
+    /// What each evaluation keeps beyond the first, where that was measured.
+    pub(crate) kept_outside: Option<f64>,
 }
 
 /// Why a rise was not called a leak, or what decided otherwise.
@@ -55,6 +61,12 @@ pub(crate) enum Because {
     AtEvents,
     EveryLifeClimbs,
     RecoversAfterRestart,
+    /// One pass is all there will be, and growth follows it.
+    OnePass,
+    /// Bytes per example exceed the largest example.
+    MoreThanData,
+    /// Evaluations keep memory beyond the first.
+    KeepsInEvaluation,
 }
 
 /// All that was found out about one curve.
@@ -92,7 +104,7 @@ impl Assessment {
         }
     }
 
-    fn with(mut self, group: Group, because: Because) -> Self {
+    pub(crate) fn with(mut self, group: Group, because: Because) -> Self {
         self.group = group;
         self.because = because;
         self
@@ -218,7 +230,7 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
     }
     let end = series.last().map_or(0.0, |b| b.x_last);
     if known.pass.is_some_and(|pass| end < PASSES * pass) && odds.rising + odds.open > MAY_GROW {
-        return seen.with(Group::TooEarly, Because::InsideFirstPass);
+        return inside_first_pass(seen, end, known);
     }
     if seen.samples < FEWEST_WITH_PEAK && has_peak(series.bins()) {
         return seen.with(Group::TooEarly, Because::PeakInFewSamples);
@@ -234,6 +246,18 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
         return slowing(seen);
     }
     rising(seen)
+}
+
+/// Before the second pass only something other than the curve can tell a fill from a leak.
+fn inside_first_pass(seen: Assessment, end: f64, known: &Known) -> Assessment {
+    if known.kept_outside.is_some() {
+        return seen.with(Group::Leak, Because::KeepsInEvaluation);
+    }
+    let half_seen = known.pass.is_some_and(|pass| end >= HALF_PASS * pass);
+    if known.one_pass && half_seen && seen.samples >= FEWEST_FOR_LEAK {
+        return seen.with(Group::Bounded, Because::OnePass);
+    }
+    seen.with(Group::TooEarly, Because::InsideFirstPass)
 }
 
 /// A rise that slows down: settled if its last quarter added little, else undecided.

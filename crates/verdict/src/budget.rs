@@ -2,7 +2,7 @@
 //!
 //! Bounded never means safe: two thousand examples of a fill that ends may need more than the machine has.
 
-use crate::assess::Assessment;
+use crate::assess::{Assessment, Because};
 use crate::facts::Facts;
 use crate::verdict::{Fits, Forecast, Group, Outcome};
 use lowtide_model::{Axis, Context};
@@ -134,6 +134,9 @@ fn endless(seen: &Assessment, facts: &Facts) -> bool {
 /// The most that will be needed; `None` when nothing bounds it or nothing is known.
 fn needs(seen: &Assessment, facts: &Facts, context: &Context, axis: Axis) -> Option<f64> {
     match seen.group {
+        Group::Bounded if seen.because == Because::OnePass => {
+            by_the_end(facts, context, axis).or(Some(facts.peak))
+        }
         Group::Flat | Group::Bounded => Some(facts.peak),
         Group::TooEarly if seen.samples < 4 => None,
         Group::TooEarly if facts.growth.rate <= facts.growth.margin => Some(facts.peak),

@@ -77,7 +77,8 @@ impl Facts {
         let (Some(first), Some(last)) = (series.first(), series.last()) else { return Self::default() };
         let points: Vec<(f64, f64)> =
             seen.floor.x.iter().copied().zip(seen.floor.y.iter().copied()).collect();
-        let knee = seen.best().filter(|_| seen.group == Group::Bounded).and_then(|fit| knee(fit, &points));
+        let settled = settled_shape(seen).filter(|_| seen.group == Group::Bounded);
+        let knee = settled.and_then(|fit| knee(fit, &points));
         let part = growing_part(seen, &points, knee.map(|k| k.0));
         let growth = Line::through(&part).unwrap_or_default();
         let (peaks, peak_height) = peaks(series, seen);
@@ -90,7 +91,7 @@ impl Facts {
             noise: seen.floor.noise,
             growth,
             knee,
-            sharp: seen.best().is_some_and(|f| matches!(f.shape, Shape::Knee | Shape::KneeFalling)),
+            sharp: settled.is_some_and(|f| matches!(f.shape, Shape::Knee | Shape::KneeFalling)),
             peaks,
             peak_height,
         }
@@ -100,6 +101,18 @@ impl Facts {
     pub(crate) fn grown(&self) -> f64 {
         self.knee.map_or(self.end, |k| k.1) - self.start
     }
+}
+
+/// A plain corner that misses the floor by less than this part of the rise is preferred to a finer shape.
+const CORNER: f64 = 0.02;
+
+/// The shape that says where growth ended: a plain corner when it fits well, else the one with the most evidence.
+fn settled_shape(seen: &Assessment) -> Option<&Fit> {
+    let corner = |f: &&Fit| {
+        let plain = matches!(f.shape, Shape::Knee | Shape::KneeFalling);
+        plain && f.error.sqrt() <= CORNER * f.rise(0.0, f.knots[0])
+    };
+    seen.fits.iter().find(corner).or_else(|| seen.best())
 }
 
 /// The points that carry the growth: up to the knee, from the onset, or all.
@@ -165,7 +178,9 @@ fn corner(points: &[(f64, f64)], from: f64, guess: f64) -> Option<(f64, f64)> {
         let outside = (points[split].0 - x).max(x - points[split + 1].0).max(0.0) * line.rate;
         let cost = outside.mul_add(outside, misfit);
         if best.is_none_or(|b| cost < b.0) {
-            best = Some((cost, (x.clamp(points[split].0, points[split + 1].0), level)));
+            // A stretch that holds the corner may already show the plateau: the corner can lie one point before.
+            let earliest = points[split.saturating_sub(1)].0;
+            best = Some((cost, (x.clamp(earliest, points[split + 1].0), level)));
         }
     }
     best.map(|b| b.1)

@@ -74,9 +74,12 @@ fn stretches(bins: &[Bin]) -> (Vec<f64>, Vec<f64>) {
     };
     let (mut xs, mut ys) = (Vec::new(), Vec::new());
     for group in bins.chunk_by(|a, b| place(a) == place(b)) {
-        let mut low: Vec<f64> = group.iter().map(|b| b.low).collect();
-        xs.push(group.iter().map(Bin::x).sum::<f64>() / group.len() as f64);
-        ys.push(quantile(&mut low, LOW));
+        // The lowest samples give the level, and their own places give x: on a rise they lie early in the stretch.
+        let mut low: Vec<(f64, f64)> = group.iter().map(|b| (b.low, b.x())).collect();
+        low.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        low.truncate(((2.0 * LOW * low.len() as f64).ceil() as usize).max(1));
+        xs.push(low.iter().map(|l| l.1).sum::<f64>() / low.len() as f64);
+        ys.push(quantile(&mut low.iter().map(|l| l.0).collect::<Vec<f64>>(), 0.5));
     }
     (xs, ys)
 }

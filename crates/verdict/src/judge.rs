@@ -2,7 +2,7 @@
 //!
 //! The state machine takes a sample in constant time and holds bounded memory; all work is done when it is asked.
 
-use crate::assess::{Assessment, Because, Known, assess};
+use crate::assess::{Assessment, Because, Known, PASSES, assess};
 use crate::budget::{Clock, fill, forecast, outcome, pass, pass_steps};
 use crate::facts::Facts;
 use crate::floor::Floor;
@@ -27,6 +27,8 @@ pub struct Judge {
     clock: Clock,
     resolution: f64,
     name: Option<String>,
+    kept_outside: Option<f64>,
+    largest_example: Option<f64>,
 }
 
 impl Judge {
@@ -49,6 +51,8 @@ impl Judge {
             clock,
             resolution: 0.0,
             name: None,
+            kept_outside: None,
+            largest_example: None,
         }
     }
 
@@ -88,15 +92,43 @@ impl Judge {
         self.need.samples()
     }
 
+    /// Says what stays after evaluations, and how large the largest example is: growth beyond either is no fill.
+    pub(crate) fn set_outside_data(&mut self, kept: Option<f64>, largest_example: Option<f64>) {
+        self.kept_outside = kept;
+        self.largest_example = largest_example;
+    }
+
     /// The answer as of now.
     pub fn verdict(&self) -> Verdict {
-        let known = self.known();
-        let seen = assess(&self.need, &known);
+        let (seen, facts, file_grown) = self.look();
+        let kind = self.kind(&seen, &facts, file_grown);
+        self.tell(kind, &seen, &facts, file_grown)
+    }
+
+    /// The same numbers told as a kind that something other than the curve decided.
+    pub(crate) fn verdict_as(&self, kind: Kind) -> Verdict {
+        let (mut seen, _, file_grown) = self.look();
+        seen.group = kind.group();
+        let facts = Facts::of(&self.need, &seen);
+        self.tell(kind, &seen, &facts, file_grown)
+    }
+
+    fn look(&self) -> (Assessment, Facts, Option<f64>) {
+        let seen = assess(&self.need, &self.known());
         let part = self.need.part(seen.cut, self.need.bins().len());
         let facts = Facts::of(&part, &seen);
         let file_grown = self.file_grown(&facts);
-        let kind = self.kind(&seen, &facts, file_grown);
-        self.tell(kind, &seen, &facts, file_grown)
+        let seen = self.beyond_the_data(seen, &facts);
+        (seen, facts, file_grown)
+    }
+
+    /// A fill keeps at most what an example decodes to.
+    fn beyond_the_data(&self, seen: Assessment, facts: &Facts) -> Assessment {
+        let undecided = matches!(seen.because, Because::InsideFirstPass | Because::OnePass);
+        let each = fill(facts, &self.context, self.axis).map(|f| f.bytes_per_example);
+        let too_much =
+            self.largest_example.zip(each).is_some_and(|(largest, each)| each > MORE_THAN_DATA * largest);
+        if undecided && too_much { seen.with(Group::Leak, Because::MoreThanData) } else { seen }
     }
 
     fn known(&self) -> Known {
@@ -106,6 +138,8 @@ impl Judge {
             events: events(&self.context, end),
             restarts: self.context.restarts.unwrap_or(0.0).clamp(0.0, 64.0) as usize,
             resolution: self.resolution,
+            one_pass: self.context.epochs.is_some_and(|e| e < PASSES),
+            kept_outside: self.kept_outside,
         }
     }
 
@@ -132,6 +166,9 @@ impl Judge {
     }
 
     fn bounded_kind(&self, seen: &Assessment, facts: &Facts) -> Kind {
+        if seen.because == Because::OnePass {
+            return Kind::CacheFill;
+        }
         let aligned = facts
             .knee
             .zip(pass(&self.context, self.axis))
@@ -238,6 +275,8 @@ impl Judge {
     }
 }
 
+/// Bytes per example beyond this many times the largest decoded example are not the example.
+const MORE_THAN_DATA: f64 = 1.5;
 /// File pages must have grown by this many times what the need moved, to be the story.
 const FILE_FACTOR: f64 = 3.0;
 /// From this many threads on, glibc's arenas (eight a core, one a thread) are the usual reason for a ratchet.
@@ -261,9 +300,10 @@ fn confidence(seen: &Assessment) -> f64 {
     };
     let value = match seen.because {
         Because::TooFew | Because::InsideFirstPass => 0.97,
+        Because::MoreThanData | Because::KeepsInEvaluation | Because::RecoversAfterRestart => 0.9,
+        Because::OnePass => 0.7,
         Because::NothingMoves | Because::AtEvents => 0.95,
         Because::FewSamplesRise | Because::PeakInFewSamples | Because::EveryLifeClimbs => 0.85,
-        Because::RecoversAfterRestart => 0.9,
         Because::SlowsDown if seen.group == Group::TooEarly => 0.6,
         Because::SlowsDown => 0.8,
         Because::Shapes => 0.5 + 0.48 * odds,

@@ -10,20 +10,28 @@ mod events;
 mod facts;
 mod floor;
 mod judge;
+mod live;
+mod marks;
 mod roles;
+mod run;
 mod series;
 mod shapes;
 mod straight;
 mod summary;
+mod together;
 mod total;
+mod track;
 mod verdict;
 mod words;
 
 pub use budget::Fill;
 pub use judge::{Judge, judge};
+pub use live::LiveJudge;
 pub use roles::{Footprint, RoleFound, roles};
+pub use run::{RunVerdict, judge_recording, judge_recording_with};
 pub use series::Point;
 pub use summary::{Course, RoleSummary, Summary, roles_of, summarize};
+pub use together::{Together, judge_together};
 pub use total::{Estimate, TreeTotal, tree_totals};
 pub use verdict::{
     Explanation, Fits, FloorFacts, Forecast, Group, Kind, Outcome, ProcessNamed, RuledOut, SCHEMA, Settled,

@@ -5,6 +5,7 @@
 //! stands in the tree, and how much memory it holds. Names only break ties. Not here: whether a process leaks.
 
 use lowtide_model::{Bytes, ProcKey, Process, Role};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What a process was seen to hold; all that roles need to know of its samples.
@@ -21,7 +22,7 @@ pub struct Footprint {
 }
 
 /// One process with its role and the reason in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoleFound {
     /// Which process.
     pub process: ProcKey,

@@ -184,6 +184,13 @@ impl Story<'_> {
     fn fill_headline(&self) -> String {
         let f = self.facts;
         let grown = size(f.grown());
+        if self.seen.because == Because::OnePass {
+            let each =
+                self.fill.map_or_else(|| self.rate(f.growth.rate), |fill| size(fill.bytes_per_example));
+            return format!(
+                "cache fill: every new example keeps {each} and nothing comes back; it ends with the data, not before"
+            );
+        }
         match (self.fill, self.matches_pass()) {
             (Some(fill), Some(true)) => format!(
                 "cache fill: every example keeps {} the first time it is used; growth of {grown} ended at {}, with the first pass over the data",
@@ -680,6 +687,9 @@ impl Because {
             Self::PeakInFewSamples => "one peak in fewer than eight samples",
             Self::AtEvents => "the floor rises at each evaluation and not between",
             Self::EveryLifeClimbs => "every life of the process climbs until it ends",
+            Self::OnePass => "one pass is all there will be, and growth follows it",
+            Self::MoreThanData => "each example keeps more than the largest one decodes to",
+            Self::KeepsInEvaluation => "evaluations keep memory too, and they touch no new training example",
             Self::RecoversAfterRestart => "after the restart it climbed back to its old level, not beyond",
         }
     }

@@ -1,0 +1,215 @@
+//! Judges a run while it is recorded: takes the rows as they are written and can be asked at any moment.
+//!
+//! A recording is judged by feeding its rows through the same judge, so the answer at the end of a run is the answer
+//! on its file. The tree is split by process and by kind of memory before anything is fitted.
+
+use crate::judge::Judge;
+use crate::marks::Marks;
+use crate::roles::{Footprint, RoleFound, roles};
+use crate::series::Point;
+use crate::track::Track;
+use lowtide_model::{
+    Axis, CgroupRow, Context, Event, GpuRow, HostRow, LimitHeld, LimitKind, Mark, Meta, Metric, ProcKey,
+    Process, Recording, SampleRow,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Processes followed in full; beyond, the smallest that are dead are forgotten.
+const MOST_TRACKS: usize = 96;
+/// The kernel's own doubt about RSS where it is not known better: 64 pages.
+const LEAST_DOUBT: f64 = 262_144.0;
+
+/// Takes rows and marks in the order of their ticks.
+#[derive(Clone, Debug)]
+pub struct LiveJudge {
+    pub(crate) asked: Context,
+    pub(crate) doubt: f64,
+    pub(crate) processes: BTreeMap<ProcKey, Process>,
+    pub(crate) tracks: BTreeMap<ProcKey, Track>,
+    pub(crate) marks: Marks,
+    pub(crate) gpus: BTreeMap<(u32, Option<ProcKey>), Judge>,
+    /// Sum of what all living processes need, and how many they are.
+    pub(crate) tree: Judge,
+    pub(crate) alive: Judge,
+    pub(crate) limits: Vec<LimitHeld>,
+    pub(crate) host: Option<HostRow>,
+    pub(crate) now: f64,
+    marked: BTreeSet<ProcKey>,
+}
+
+impl LiveJudge {
+    /// A judge that has seen nothing; `asked` holds what the user said.
+    pub fn new(meta: &Meta, asked: Context) -> Self {
+        let judge = || Judge::with_room(Context::default(), Axis::Seconds, Metric::Anon, 512);
+        Self {
+            asked,
+            doubt: doubt(meta),
+            processes: BTreeMap::new(),
+            tracks: BTreeMap::new(),
+            marks: Marks::default(),
+            gpus: BTreeMap::new(),
+            tree: judge(),
+            alive: judge(),
+            limits: Vec::new(),
+            host: None,
+            now: 0.0,
+            marked: BTreeSet::new(),
+        }
+    }
+
+    /// Takes a process that was born, or news of one that is known.
+    pub fn push_process(&mut self, process: &Process) {
+        self.processes.insert(process.key, process.clone());
+    }
+
+    /// Takes a row of a process.
+    pub fn push_sample(&mut self, row: &SampleRow) {
+        self.now = self.now.max(row.tick.seconds());
+        if !self.tracks.contains_key(&row.process) && self.tracks.len() >= MOST_TRACKS {
+            self.forget();
+        }
+        self.tracks.entry(row.process).or_insert_with(Track::new).push(row, &self.marks);
+        let now = self.now;
+        let (mut sum, mut count) = (0.0, 0.0);
+        for (key, track) in &self.tracks {
+            let gone = self.processes.get(key).and_then(|p| p.died).is_some_and(|died| died.seconds() <= now);
+            if !gone {
+                sum += track.last_need;
+                count += 1.0;
+            }
+        }
+        self.tree.push(Point::one(now, sum));
+        self.alive.push(Point::one(now, count));
+    }
+
+    fn forget(&mut self) {
+        let dead = |key: &ProcKey| self.processes.get(key).is_some_and(|p| p.died.is_some());
+        let smallest = |only_dead: bool| {
+            let able = self.tracks.iter().filter(|(k, _)| !only_dead || dead(k));
+            able.min_by_key(|(_, t)| t.footprint.peak).map(|(k, _)| *k)
+        };
+        if let Some(key) = smallest(true).or_else(|| smallest(false)) {
+            self.tracks.remove(&key);
+        }
+    }
+
+    /// Takes a row of the machine.
+    pub fn push_host(&mut self, row: &HostRow) {
+        self.now = self.now.max(row.tick.seconds());
+        self.host = Some(*row);
+    }
+
+    /// Takes a row of a cgroup.
+    pub fn push_cgroup(&mut self, row: &CgroupRow) {
+        self.now = self.now.max(row.tick.seconds());
+    }
+
+    /// Takes a row of a GPU.
+    pub fn push_gpu(&mut self, row: &GpuRow) {
+        self.now = self.now.max(row.tick.seconds());
+        let judge = self
+            .gpus
+            .entry((row.gpu, row.process))
+            .or_insert_with(|| Judge::with_room(Context::default(), Axis::Seconds, Metric::Gpu, 512));
+        let (low, high) = (row.used.min.as_f64(), row.used.max.as_f64());
+        judge.push(Point { x: row.tick.seconds(), low, high, last: row.used.last.as_f64() });
+        if let Some(track) = row.process.and_then(|key| self.tracks.get_mut(&key)) {
+            track.footprint.gpu = track.footprint.gpu.max(row.used.max);
+        }
+    }
+
+    /// Takes a mark of the job.
+    pub fn push_mark(&mut self, mark: &Mark) {
+        self.now = self.now.max(mark.tick.seconds());
+        self.marks.push(mark);
+        self.marked.extend(mark.process);
+    }
+
+    /// Takes an event.
+    pub fn push_event(&mut self, event: &Event) {
+        self.now = self.now.max(event.tick.seconds());
+    }
+
+    /// Says which limits hold now.
+    pub fn set_limits(&mut self, limits: &[LimitHeld]) {
+        self.limits = limits.to_vec();
+    }
+
+    /// What each process is for.
+    pub fn roles(&self) -> Vec<RoleFound> {
+        let processes: Vec<Process> = self.processes.values().cloned().collect();
+        let memory: BTreeMap<ProcKey, Footprint> = self
+            .tracks
+            .iter()
+            .map(|(k, t)| (*k, Footprint { marks: self.marked.contains(k), ..t.footprint }))
+            .collect();
+        roles(&processes, &memory)
+    }
+
+    /// The limit a process's curve runs into, with its source: what it holds now and what is left beside it.
+    pub(crate) fn limit(&self, need: f64) -> (Option<lowtide_model::Bytes>, Option<String>) {
+        if self.asked.limit.is_some() {
+            return (self.asked.limit, self.asked.limit_from.clone());
+        }
+        let held = self
+            .limits
+            .iter()
+            .min_by_key(|l| l.headroom())
+            .map(|l| (l.headroom().as_f64(), limit_words(&l.kind)));
+        let host = || self.host.map(|h| (h.available.last.as_f64(), "the machine's memory".to_owned()));
+        match held.or_else(host) {
+            Some((room, from)) => (Some(lowtide_model::Bytes::from_f64(need + room)), Some(from)),
+            None => (None, None),
+        }
+    }
+}
+
+fn limit_words(kind: &LimitKind) -> String {
+    match kind {
+        LimitKind::Cgroup { path } => format!("cgroup {path}"),
+        LimitKind::AddressSpace { process } => format!("RLIMIT_AS of process {}", process.pid),
+        LimitKind::Host => "the machine's memory".to_owned(),
+        LimitKind::DevShm => "/dev/shm".to_owned(),
+        LimitKind::Slurm => "Slurm's grant".to_owned(),
+        LimitKind::Asked => "--limit".to_owned(),
+    }
+}
+
+/// Linux 6.2 to 6.15 count RSS per CPU and may be off by CPUs x max(32, 2 CPUs) pages.
+fn doubt(meta: &Meta) -> f64 {
+    let mut parts = meta.kernel.split(['.', '-']).map_while(|p| p.parse::<u32>().ok());
+    let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    let cpus = f64::from(meta.cpus);
+    let counted = if ((6, 2)..=(6, 15)).contains(&version) {
+        cpus * 32_f64.max(2.0 * cpus) * meta.page_bytes as f64
+    } else {
+        0.0
+    };
+    counted.max(LEAST_DOUBT)
+}
+
+/// Rows and marks of a recording in the order of their ticks.
+pub(crate) fn feed(recording: &Recording, asked: Context) -> LiveJudge {
+    let mut judge = LiveJudge::new(&recording.meta, asked);
+    for process in &recording.processes {
+        judge.push_process(process);
+    }
+    let mut marks = recording.marks.iter().peekable();
+    let mut gpus = recording.gpus.iter().peekable();
+    for row in &recording.samples {
+        while let Some(mark) = marks.next_if(|m| m.tick <= row.tick) {
+            judge.push_mark(mark);
+        }
+        while let Some(gpu) = gpus.next_if(|g| g.tick <= row.tick) {
+            judge.push_gpu(gpu);
+        }
+        judge.push_sample(row);
+    }
+    marks.for_each(|m| judge.push_mark(m));
+    gpus.for_each(|g| judge.push_gpu(g));
+    recording.host.iter().for_each(|h| judge.push_host(h));
+    recording.cgroups.iter().for_each(|c| judge.push_cgroup(c));
+    recording.events.iter().for_each(|e| judge.push_event(e));
+    judge.set_limits(&recording.limits);
+    judge
+}

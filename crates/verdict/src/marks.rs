@@ -1,0 +1,136 @@
+//! Gathers what a job says of itself: its step, its passes, its evaluations and saves, and the facts it states.
+//!
+//! Marks give the curve its right axis and the engine its context, so that nobody has to type numbers.
+
+use lowtide_model::{Context, Mark, MarkKind, MarkPhase};
+
+/// Events kept; when there are more, every second one is dropped.
+const MOST_EVENTS: usize = 2048;
+
+/// What the marks so far say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Marks {
+    pub(crate) context: Context,
+    /// Newest step and when it was told.
+    pub(crate) step: Option<f64>,
+    step_first: Option<(f64, f64)>,
+    step_last: Option<(f64, f64)>,
+    /// Where passes began and ended, in steps and seconds.
+    edges: Vec<(MarkPhase, f64, f64)>,
+    pub(crate) evals: Places,
+    pub(crate) saves: Places,
+    /// The largest decoded example, where the job tells it.
+    pub(crate) largest_example: Option<f64>,
+    /// Whether the job is inside an evaluation now.
+    pub(crate) in_eval: bool,
+    pub(crate) count: usize,
+}
+
+/// Where something happened, by step and by second.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places {
+    pub(crate) steps: Vec<f64>,
+    pub(crate) seconds: Vec<f64>,
+}
+
+impl Places {
+    fn push(&mut self, step: Option<f64>, seconds: f64) {
+        if self.seconds.len() >= MOST_EVENTS {
+            let thin = |v: &mut Vec<f64>| *v = v.iter().copied().step_by(2).collect();
+            thin(&mut self.steps);
+            thin(&mut self.seconds);
+        }
+        self.steps.extend(step);
+        self.seconds.push(seconds);
+    }
+}
+
+impl Marks {
+    pub(crate) fn push(&mut self, mark: &Mark) {
+        self.count += 1;
+        let seconds = mark.tick.seconds();
+        self.read_facts(mark.extra.as_deref());
+        match mark.kind {
+            MarkKind::Step if mark.number.is_finite() => self.push_step(mark.number, seconds),
+            MarkKind::Epoch => self.push_epoch(mark.phase, seconds),
+            MarkKind::Eval => {
+                self.in_eval = mark.phase == MarkPhase::Start;
+                if mark.phase != MarkPhase::End {
+                    self.evals.push(self.step, seconds);
+                }
+            }
+            MarkKind::Save if mark.phase != MarkPhase::End => self.saves.push(self.step, seconds),
+            MarkKind::Step | MarkKind::Save | MarkKind::Load | MarkKind::Info => {}
+        }
+    }
+
+    fn push_step(&mut self, step: f64, seconds: f64) {
+        if self.step.is_none_or(|s| step > s) {
+            self.step = Some(step);
+            self.step_first.get_or_insert((step, seconds));
+            self.step_last = Some((step, seconds));
+        }
+    }
+
+    fn push_epoch(&mut self, phase: MarkPhase, seconds: f64) {
+        if self.edges.len() < MOST_EVENTS {
+            self.edges.push((phase, self.step.unwrap_or(0.0), seconds));
+        }
+    }
+
+    /// Seconds one step takes.
+    pub(crate) fn pace(&self) -> Option<f64> {
+        let ((s0, t0), (s1, t1)) = self.step_first.zip(self.step_last)?;
+        (s1 > s0).then(|| (t1 - t0) / (s1 - s0))
+    }
+
+    /// Steps and seconds of one pass, from two marks of the same phase, or from the end of the first.
+    fn pass(&self) -> Option<(f64, f64)> {
+        let same = self.edges.iter().rev().find_map(|late| {
+            let early = self.edges.iter().rev().find(|e| e.0 == late.0 && e.2 < late.2)?;
+            Some((late.1 - early.1, late.2 - early.2))
+        });
+        let first_end = || {
+            let (_, steps, seconds) = *self.edges.iter().find(|e| e.0 == MarkPhase::End)?;
+            let (first_step, began) = self.step_first?;
+            Some((steps - first_step + 1.0, seconds - began))
+        };
+        same.or_else(first_end).filter(|p| p.0 > 0.0 && p.1 > 0.0)
+    }
+
+    /// What is known of the run by now; what the user said wins over what marks say.
+    pub(crate) fn known(&self, asked: &Context) -> Context {
+        let mut c = asked.clone();
+        let m = &self.context;
+        c.examples = c.examples.or(m.examples);
+        c.batch = c.batch.or(m.batch);
+        c.accum = c.accum.or(m.accum);
+        c.world_size = c.world_size.or(m.world_size);
+        c.epochs = c.epochs.or(m.epochs);
+        let pass = self.pass();
+        c.epoch_steps = c.epoch_steps.or(m.epoch_steps).or(pass.map(|p| p.0));
+        c.epoch_seconds = c.epoch_seconds.or(pass.map(|p| p.1)).or_else(|| {
+            let steps = crate::budget::pass_steps(&c)?;
+            Some(steps * self.pace()?)
+        });
+        c
+    }
+
+    /// Facts in the JSON of a mark; unknown keys and broken JSON are passed over.
+    fn read_facts(&mut self, extra: Option<&str>) {
+        let Some(facts) = extra.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok()) else {
+            return;
+        };
+        let fact = |key: &str| {
+            facts.get(key).and_then(serde_json::Value::as_f64).filter(|v| v.is_finite() && *v > 0.0)
+        };
+        let c = &mut self.context;
+        c.examples = fact("examples").or(c.examples);
+        c.batch = fact("batch").or(c.batch);
+        c.accum = fact("accum").or(c.accum);
+        c.world_size = fact("world_size").or(c.world_size);
+        c.epochs = fact("epochs").or(c.epochs);
+        c.epoch_steps = fact("epoch_steps").or(c.epoch_steps);
+        self.largest_example = fact("largest_example_bytes").or(self.largest_example);
+    }
+}

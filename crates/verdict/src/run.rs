@@ -1,0 +1,239 @@
+//! Judges a whole run: which process, which memory, then what it is.
+//!
+//! The trainer's answer leads, unless another process leaks while the trainer does not. Everything else that grows
+//! is a finding of its own: a leaking helper, workers that copy shared pages, processes that multiply, GPU memory.
+
+use crate::judge::Judge;
+use crate::live::{LiveJudge, feed};
+use crate::roles::RoleFound;
+use crate::track::Track;
+use crate::verdict::{Group, Kind, ProcessNamed, Verdict};
+use crate::words::{number, size};
+use lowtide_model::{Axis, Context, ProcKey, Recording, Role};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The answer for a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunVerdict {
+    /// What matters most.
+    pub main: Verdict,
+    /// What else grows.
+    pub findings: Vec<Verdict>,
+    /// What each process is for.
+    pub roles: Vec<RoleFound>,
+}
+
+/// Steps seen before the curve is drawn over steps instead of seconds.
+const FEWEST_STEPS: u64 = 10;
+/// Growth of a process beside the trainer is worth a finding from this many times the instrument's doubt on.
+const WORTH: f64 = 16.0;
+/// Of the memory a forked process made its own, this part must have left the shared pages.
+const FROM_SHARED: f64 = 0.5;
+/// Evaluations after the first that must have kept something before it counts against a fill.
+const FEWEST_EVALS: usize = 3;
+/// Standard errors by which the mean of what evaluations keep must be above nothing.
+const SURE: f64 = 3.0;
+/// ... and the part of all growth it must make up.
+const OF_GROWTH: f64 = 0.05;
+
+/// Judges a recording.
+pub fn judge_recording(recording: &Recording) -> RunVerdict {
+    judge_recording_with(recording, Context::default())
+}
+
+/// Judges a recording together with what the user said of it.
+pub fn judge_recording_with(recording: &Recording, asked: Context) -> RunVerdict {
+    let mut judge = feed(recording, asked);
+    if let Some(ended) = recording.meta.ended {
+        judge.now = judge.now.max(ended.seconds());
+    }
+    let mut verdict = judge.verdict();
+    let name = Some(recording.meta.name.clone()).filter(|n| !n.is_empty());
+    verdict.main.file.clone_from(&name);
+    verdict.findings.iter_mut().for_each(|f| f.file.clone_from(&name));
+    verdict
+}
+
+impl LiveJudge {
+    /// The answer as of now.
+    pub fn verdict(&self) -> RunVerdict {
+        let roles = self.roles();
+        let role: BTreeMap<ProcKey, Role> = roles.iter().map(|r| (r.process, r.role)).collect();
+        let of = |key: &ProcKey| role.get(key).copied().unwrap_or(Role::Unknown);
+        let mut each: Vec<(ProcKey, Verdict)> = self
+            .tracks
+            .iter()
+            .map(|(key, track)| (*key, self.process_verdict(*key, track, of(key))))
+            .collect();
+        each.sort_by(|a, b| self.rank(b, of(&b.0)).total_cmp(&self.rank(a, of(&a.0))));
+        let mut verdicts: Vec<Verdict> = Vec::new();
+        for (i, (key, verdict)) in each.into_iter().enumerate() {
+            let grows = self.tracks.get(&key).is_some_and(|t| t.grown() > WORTH * self.doubt);
+            let tells =
+                matches!(verdict.group, Group::Leak | Group::Bounded) || verdict.verdict == Kind::PageCache;
+            if i == 0 || (grows && tells) {
+                verdicts.push(verdict);
+            }
+        }
+        let leaks = verdicts.iter().any(|v| v.group == Group::Leak);
+        let mut extra: Vec<Verdict> =
+            self.copies(&role).into_iter().chain(self.gpu_verdicts(&role)).collect();
+        extra.extend(self.multiplying(&role, leaks));
+        let quiet = verdicts.first().is_none_or(|v| v.group == Group::Flat);
+        let leads = extra
+            .iter()
+            .position(|v| (v.group == Group::Leak && !leaks) || (quiet && v.group != Group::Flat));
+        if let Some(at) = leads {
+            let main = extra.remove(at);
+            verdicts.insert(0, main);
+        }
+        verdicts.extend(extra);
+        let mut all = verdicts.into_iter();
+        let main = all.next().unwrap_or_else(|| {
+            Judge::new(Context::default(), Axis::Seconds, lowtide_model::Metric::Rss).verdict()
+        });
+        RunVerdict { main, findings: all.collect(), roles }
+    }
+
+    /// Leaks first, by what they took; then the trainer; then the rest by size.
+    fn rank(&self, (key, verdict): &(ProcKey, Verdict), role: Role) -> f64 {
+        let Some(track) = self.tracks.get(key) else { return 0.0 };
+        let size = track.footprint.peak.as_f64();
+        let leak = verdict.group == Group::Leak && track.grown() > WORTH * self.doubt;
+        let class = if leak { 2.0 } else { f64::from(u8::from(role == Role::Trainer)) };
+        let weight = if leak { track.grown() } else { size };
+        class * 1e18 + weight
+    }
+
+    fn process_verdict(&self, key: ProcKey, track: &Track, role: Role) -> Verdict {
+        let died = self.processes.get(&key).and_then(|p| p.died).is_some();
+        let track = if died { track.clone() } else { track.extended(self.now, self.marks.step) };
+        let by_steps = track.steps.samples() >= FEWEST_STEPS && self.marks.pace().is_some();
+        let mut judge = if by_steps { track.steps.clone() } else { track.seconds.clone() };
+        let mut context = self.marks.known(&self.asked);
+        let places = |p: &crate::marks::Places| if by_steps { p.steps.clone() } else { p.seconds.clone() };
+        context.validation_x = places(&self.marks.evals);
+        context.save_x = places(&self.marks.saves);
+        (context.limit, context.limit_from) = self.limit(track.last_need);
+        judge.set_context(context);
+        judge.set_pace(if by_steps { self.marks.pace() } else { None });
+        judge.set_resolution(self.doubt);
+        judge.set_outside_data(self.kept_outside(&track), self.marks.largest_example);
+        let mut verdict = judge.verdict();
+        verdict.process = Some(self.named(key, role));
+        verdict
+    }
+
+    /// What evaluations keep beyond the first, when most of them keep something: no new training example was touched.
+    fn kept_outside(&self, track: &Track) -> Option<f64> {
+        let keeps = track.kept_by_evals();
+        let n = keeps.len() as f64;
+        let mean = keeps.iter().sum::<f64>() / n;
+        let error = (keeps.iter().map(|k| (k - mean).powi(2)).sum::<f64>() / n / (n - 1.0)).sqrt();
+        let clear = mean > (SURE * error).max(self.doubt) && mean * n > OF_GROWTH * track.grown();
+        (keeps.len() >= FEWEST_EVALS && clear).then_some(mean)
+    }
+
+    fn named(&self, key: ProcKey, role: Role) -> ProcessNamed {
+        let argv = self.processes.get(&key).map(|p| p.argv.clone()).unwrap_or_default();
+        ProcessNamed { key, role, argv }
+    }
+
+    /// Forked processes whose private pages grow while the shared ones shrink.
+    fn copies(&self, role: &BTreeMap<ProcKey, Role>) -> Option<Verdict> {
+        let (mut private, mut shared, mut count) = (0.0, 0.0, 0);
+        let mut largest: Option<(f64, ProcKey)> = None;
+        for (key, track) in &self.tracks {
+            let forked = self.processes.get(key).is_some_and(|p| !p.execed);
+            let Some((first, last)) = track.first_pss.zip(track.last_pss).filter(|_| forked) else {
+                continue;
+            };
+            let (up, down) = (
+                last.private.as_f64() - first.private.as_f64(),
+                first.shared.as_f64() - last.shared.as_f64(),
+            );
+            if up > WORTH * self.doubt && down >= FROM_SHARED * up {
+                private += up;
+                shared += down;
+                count += 1;
+                largest = largest.filter(|l| l.0 >= up).or(Some((up, *key)));
+            }
+        }
+        let (_, key) = largest?;
+        let track = self.tracks.get(&key)?;
+        let mut verdict = track.private.verdict_as(Kind::WorkerCopies);
+        verdict.headline = format!(
+            "worker copies: {count} forked processes made {} of shared pages their own; it ends when all is copied or they restart",
+            size(private)
+        );
+        verdict.evidence.insert(
+            0,
+            format!(
+                "private pages rose by {} while shared ones fell by {} over {count} processes",
+                size(private),
+                size(shared)
+            ),
+        );
+        verdict.confidence = 0.9;
+        verdict.process = Some(self.named(key, role.get(&key).copied().unwrap_or(Role::Unknown)));
+        Some(verdict)
+    }
+
+    fn gpu_verdicts(&self, role: &BTreeMap<ProcKey, Role>) -> Vec<Verdict> {
+        let split = |gpu: u32| self.gpus.keys().any(|k| k.0 == gpu && k.1.is_some());
+        let mut out = Vec::new();
+        for ((gpu, process), judge) in &self.gpus {
+            if process.is_none() && split(*gpu) {
+                continue;
+            }
+            let mut judge = judge.clone();
+            judge.set_context(Context { limit: None, ..self.marks.known(&self.asked) });
+            judge.set_resolution(self.doubt);
+            let mut verdict = judge.verdict();
+            if verdict.group == Group::Flat {
+                continue;
+            }
+            verdict.headline = format!("GPU {gpu}: {}", verdict.headline);
+            verdict.process =
+                process.map(|key| self.named(key, role.get(&key).copied().unwrap_or(Role::Unknown)));
+            out.push(verdict);
+        }
+        out
+    }
+
+    /// More and more processes, each of them flat.
+    fn multiplying(&self, role: &BTreeMap<ProcKey, Role>, leaks: bool) -> Option<Verdict> {
+        let counted = self.alive.verdict();
+        let (before, after) = (counted.floor.start_bytes, counted.floor.end_bytes);
+        let more = after - before;
+        if leaks || counted.group != Group::Leak || more < 3.0 {
+            return None;
+        }
+        let mut tree = self.tree.clone();
+        tree.set_resolution(self.doubt);
+        let (limit, limit_from) = self.limit(self.tracks.values().map(|t| t.last_need).sum());
+        tree.set_context(Context { limit, limit_from, ..self.asked.clone() });
+        let mut verdict = tree.verdict_as(Kind::Leak);
+        let grown = verdict.floor.end_bytes - verdict.floor.start_bytes;
+        verdict.headline = format!(
+            "leak by processes that multiply: {} live now, {} at the start, each of them flat; together they took {} more",
+            number(after),
+            number(before),
+            size(grown)
+        );
+        verdict.evidence.insert(
+            0,
+            format!(
+                "the number of living processes rose from {} to {} and still rises",
+                number(before),
+                number(after)
+            ),
+        );
+        verdict.advice = vec!["find what starts processes and never ends them: a loader made anew for each evaluation or epoch, a pool that is not closed".to_owned()];
+        verdict.confidence = counted.confidence;
+        let root = self.processes.values().find(|p| role.get(&p.key) == Some(&Role::Trainer)).map(|p| p.key);
+        verdict.process = root.map(|key| self.named(key, Role::Trainer));
+        Some(verdict)
+    }
+}

@@ -1,0 +1,154 @@
+//! One process of a run: its curves by second and by step, what it shares, what evaluation leaves behind.
+
+use crate::judge::Judge;
+use crate::marks::Marks;
+use crate::roles::Footprint;
+use crate::series::Point;
+use lowtide_model::{Axis, Bytes, Context, Metric, Pss, SampleRow, Span};
+
+/// Bins of one curve of a recording: a hundred processes of two curves stay within a few MiB.
+const ROOM: usize = 512;
+/// A row that stands for this many ticks or more also tells of the quiet between: it is counted as several points.
+const QUIET_TICKS: u32 = 3;
+/// Points that such a row adds.
+const QUIET_POINTS: u32 = 3;
+
+/// The curves of one process.
+#[derive(Clone, Debug)]
+pub(crate) struct Track {
+    pub(crate) seconds: Judge,
+    pub(crate) steps: Judge,
+    /// Pages nobody else maps, where they were read.
+    pub(crate) private: Judge,
+    pub(crate) footprint: Footprint,
+    pub(crate) first_pss: Option<Pss>,
+    pub(crate) last_pss: Option<Pss>,
+    last_tick: f64,
+    last_step: f64,
+    first_step: Option<(f64, f64)>,
+    pub(crate) last_need: f64,
+    first_need: f64,
+    before_eval: Option<(f64, f64)>,
+    /// What stayed after each evaluation but the first, with the steps that were made meanwhile.
+    pub(crate) eval_keeps: Vec<(f64, f64)>,
+    evals: usize,
+}
+
+impl Track {
+    pub(crate) fn new() -> Self {
+        let judge = |axis, metric| Judge::with_room(Context::default(), axis, metric, ROOM);
+        Self {
+            seconds: judge(Axis::Seconds, Metric::Anon),
+            steps: judge(Axis::Step, Metric::Anon),
+            private: judge(Axis::Seconds, Metric::PssTree),
+            footprint: Footprint::default(),
+            first_pss: None,
+            last_pss: None,
+            last_tick: f64::NAN,
+            last_step: 0.0,
+            first_step: None,
+            last_need: 0.0,
+            first_need: f64::NAN,
+            before_eval: None,
+            eval_keeps: Vec::new(),
+            evals: 0,
+        }
+    }
+
+    pub(crate) fn push(&mut self, row: &SampleRow, marks: &Marks) {
+        let beside = row.shmem.unwrap_or_default().as_f64() + row.swap.unwrap_or_default().as_f64();
+        // Without the split, resident memory less its file pages is the nearest thing to what can be lost.
+        let own = row.anon.unwrap_or_else(|| less(row.rss, row.file.unwrap_or_default()));
+        let seconds = row.tick.seconds();
+        let need = own.last.as_f64() + beside;
+        let point =
+            |x| Point { x, low: own.min.as_f64() + beside, high: own.max.as_f64() + beside, last: need };
+        if row.ticks >= QUIET_TICKS && self.last_tick.is_finite() {
+            let quiet = own.min.as_f64() + beside;
+            for i in 1..=QUIET_POINTS {
+                let share = f64::from(i) / f64::from(QUIET_POINTS + 1);
+                let x = share.mul_add(seconds - self.last_tick, self.last_tick);
+                self.seconds.push(Point::one(x, quiet));
+            }
+        }
+        self.seconds.push(point(seconds));
+        if let Some(step) = marks.step {
+            self.steps.push(point(step));
+        }
+        if let Some(file) = row.file {
+            self.seconds.push_file(seconds, file.as_f64());
+            if let Some(step) = marks.step {
+                self.steps.push_file(step, file.as_f64());
+            }
+        }
+        self.keep_pss(row, seconds);
+        self.note_eval(marks, need);
+        self.keep_footprint(row);
+        self.last_tick = seconds;
+        self.last_need = need;
+        self.last_step = marks.step.unwrap_or(0.0);
+        self.first_step.get_or_insert((self.last_step, need));
+        if self.first_need.is_nan() {
+            self.first_need = need;
+        }
+    }
+
+    fn keep_pss(&mut self, row: &SampleRow, seconds: f64) {
+        let Some(pss) = row.pss else { return };
+        self.first_pss.get_or_insert(pss);
+        self.last_pss = Some(pss);
+        self.private.push(Point::one(seconds, pss.private.as_f64()));
+    }
+
+    fn keep_footprint(&mut self, row: &SampleRow) {
+        if self.footprint.first == Bytes::ZERO {
+            self.footprint.first = row.rss.last;
+        }
+        self.footprint.peak = self.footprint.peak.max(row.rss.max);
+    }
+
+    /// The level before and after each evaluation: what stays there came from no new training example.
+    fn note_eval(&mut self, marks: &Marks, need: f64) {
+        match (marks.in_eval, self.before_eval) {
+            (true, None) => self.before_eval = Some((self.last_need, self.last_step)),
+            (false, Some((before, step))) => {
+                self.before_eval = None;
+                self.evals += 1;
+                if self.evals > 1 && self.eval_keeps.len() < 4096 {
+                    self.eval_keeps.push((need - before, marks.step.unwrap_or(step) - step));
+                }
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
+    }
+
+    /// What each evaluation kept beyond what the steps around it explain.
+    pub(crate) fn kept_by_evals(&self) -> Vec<f64> {
+        let (first, need) = self.first_step.unwrap_or_default();
+        let steps = self.last_step - first;
+        let per_step = if steps > 0.0 { (self.last_need - need) / steps } else { 0.0 };
+        self.eval_keeps.iter().map(|(kept, steps)| kept - per_step * steps).collect()
+    }
+
+    /// How much it holds more than when it was first seen.
+    pub(crate) fn grown(&self) -> f64 {
+        if self.first_need.is_nan() { 0.0 } else { self.last_need - self.first_need }
+    }
+
+    /// Repeats the newest value at `now`, for a process that still lives and has not moved since its last row.
+    pub(crate) fn extended(&self, now: f64, step: Option<f64>) -> Self {
+        let mut track = self.clone();
+        if now > self.last_tick {
+            track.seconds.push(Point::one(now, self.last_need));
+            if let Some(step) = step {
+                track.steps.push(Point::one(step, self.last_need));
+            }
+        }
+        track
+    }
+}
+
+fn less(span: Span, part: Bytes) -> Span {
+    let cut = |b: Bytes| b.saturating_sub(part);
+    Span { min: cut(span.min), max: cut(span.max), last: cut(span.last) }
+}

@@ -1,0 +1,307 @@
+//! Whole runs built in code: which process, which memory, what it is.
+
+use lowtide_model::{
+    Bytes, Context, GpuRow, HostRow, Mark, MarkKind, MarkPhase, Meta, ProcKey, Process, Pss, Recording, Role,
+    SampleRow, Span, Tick,
+};
+use lowtide_verdict::{Group, Kind, LiveJudge, RunVerdict, judge_recording};
+
+const MIB: f64 = 1_048_576.0;
+
+fn key(pid: u32) -> ProcKey {
+    ProcKey { pid, start_ticks: u64::from(pid) }
+}
+
+fn process(pid: u32, parent: Option<u32>, execed: bool, born: f64) -> Process {
+    Process {
+        key: key(pid),
+        parent: parent.map(key),
+        born: Tick::from_seconds(born),
+        died: None,
+        exit: None,
+        execed,
+        comm: "renamed".into(),
+        argv: vec!["./renamed".into()],
+        env: Vec::new(),
+        cgroup: None,
+        peak_rss: None,
+    }
+}
+
+fn row(pid: u32, second: f64, anon_mib: f64, file_mib: f64) -> SampleRow {
+    let bytes = |mib: f64| Bytes::from_f64(mib * MIB);
+    SampleRow {
+        process: key(pid),
+        tick: Tick::from_seconds(second),
+        ticks: 1,
+        rss: Span::one(bytes(anon_mib + file_mib)),
+        anon: Some(Span::one(bytes(anon_mib))),
+        file: Some(bytes(file_mib)),
+        ..SampleRow::default()
+    }
+}
+
+fn mark(kind: MarkKind, phase: MarkPhase, second: f64, number: f64) -> Mark {
+    let tick = Tick::from_seconds(second);
+    Mark { tick, process: Some(key(2)), kind, phase, number, rank: None, extra: None }
+}
+
+/// A small deterministic wobble, so that nothing is free of noise.
+fn wobble(i: u32) -> f64 {
+    f64::from(i.wrapping_mul(2_654_435_761) >> 16 & 0xff) / 255.0
+}
+
+struct Run {
+    recording: Recording,
+}
+
+impl Run {
+    /// A wrapper (1) that started a trainer (2).
+    fn new() -> Self {
+        let mut recording = Recording {
+            meta: Meta { kernel: "6.1.0".into(), cpus: 2, page_bytes: 4096, ..Meta::default() },
+            ..Recording::default()
+        };
+        recording.processes = vec![process(1, None, true, 0.0), process(2, Some(1), true, 0.0)];
+        Self { recording }
+    }
+
+    fn rows(&mut self, pid: u32, from: u32, to: u32, need: impl Fn(f64) -> f64) {
+        for i in from..to {
+            let t = f64::from(i);
+            self.recording.samples.push(row(pid, t, need(t) + wobble(i + pid), 40.0));
+        }
+    }
+
+    fn judged(mut self) -> RunVerdict {
+        self.recording.samples.sort_by_key(|s| (s.tick, s.process));
+        self.recording.marks.sort_by_key(|m| m.tick);
+        let verdict = judge_recording(&self.recording);
+        let live = self.live();
+        assert_eq!(live.main.verdict, verdict.main.verdict, "live and replay agree");
+        assert_eq!(live.main.process, verdict.main.process);
+        verdict
+    }
+
+    /// The same rows, one by one in the order of their ticks.
+    fn live(&self) -> RunVerdict {
+        let r = &self.recording;
+        let mut judge = LiveJudge::new(&r.meta, Context::default());
+        r.processes.iter().for_each(|p| judge.push_process(p));
+        let mut marks = r.marks.iter().peekable();
+        let mut gpus = r.gpus.iter().peekable();
+        for sample in &r.samples {
+            while let Some(mark) = marks.next_if(|m| m.tick <= sample.tick) {
+                judge.push_mark(mark);
+            }
+            while let Some(gpu) = gpus.next_if(|g| g.tick <= sample.tick) {
+                judge.push_gpu(gpu);
+            }
+            judge.push_sample(sample);
+        }
+        marks.for_each(|m| judge.push_mark(m));
+        gpus.for_each(|g| judge.push_gpu(g));
+        r.host.iter().for_each(|h| judge.push_host(h));
+        judge.verdict()
+    }
+}
+
+#[test]
+fn a_leaking_grandchild_among_flat_workers_is_the_answer() {
+    let mut run = Run::new();
+    for pid in 3..=6 {
+        run.recording.processes.push(process(pid, Some(2), false, 1.0));
+        run.rows(pid, 1, 200, |_| 300.0);
+    }
+    run.recording.processes.push(process(7, Some(3), true, 2.0));
+    run.rows(1, 0, 200, |_| 8.0);
+    run.rows(2, 0, 200, |_| 900.0);
+    run.rows(7, 2, 200, |t| 50.0 + 1.5 * t);
+    let found = run.judged();
+    assert_eq!(found.main.verdict, Kind::Leak, "{:#?}", found.main);
+    assert_eq!(found.main.process.as_ref().unwrap().key, key(7));
+    assert!(found.findings.iter().all(|f| f.group != Group::Leak), "{:#?}", found.findings);
+    let role = |pid: u32| found.roles.iter().find(|r| r.process == key(pid)).unwrap().role;
+    assert_eq!((role(1), role(2), role(3)), (Role::Wrapper, Role::Trainer, Role::LoaderWorker));
+}
+
+#[test]
+fn a_fill_over_two_epochs_is_told_by_its_marks() {
+    let mut run = Run::new();
+    run.rows(1, 0, 300, |_| 8.0);
+    run.rows(2, 0, 300, |t| 400.0 + 20.0 * t.min(100.0));
+    let mut info = mark(MarkKind::Info, MarkPhase::Point, 0.0, 0.0);
+    info.extra = Some(r#"{"examples":800,"batch":2,"accum":4,"epochs":3}"#.into());
+    run.recording.marks.push(info);
+    for i in 0..300 {
+        run.recording.marks.push(mark(MarkKind::Step, MarkPhase::Point, f64::from(i), f64::from(i)));
+    }
+    let found = run.judged();
+    assert_eq!(found.main.verdict, Kind::CacheFill, "{:#?}", found.main);
+    let settled = found.main.settled_at.unwrap().step.unwrap();
+    assert!((settled - 100.0).abs() <= 3.0, "{settled}");
+    let each = found.main.bytes_per_example.unwrap() / MIB;
+    assert!((2.3..=2.7).contains(&each), "{each}");
+}
+
+#[test]
+fn inside_the_first_epoch_the_same_fill_is_too_early() {
+    let mut run = Run::new();
+    run.rows(2, 0, 60, |t| 400.0 + 20.0 * t);
+    let mut info = mark(MarkKind::Info, MarkPhase::Point, 0.0, 0.0);
+    info.extra = Some(r#"{"examples":800,"batch":2,"accum":4,"epochs":3}"#.into());
+    run.recording.marks.push(info);
+    for i in 0..60 {
+        run.recording.marks.push(mark(MarkKind::Step, MarkPhase::Point, f64::from(i), f64::from(i)));
+    }
+    let found = run.judged();
+    assert_eq!(found.main.verdict, Kind::TooEarly);
+    assert_eq!(found.main.decided_at_step, Some(100.0));
+}
+
+#[test]
+fn forked_workers_that_un_share_are_told_as_copies() {
+    let mut run = Run::new();
+    run.rows(2, 0, 120, |_| 2000.0);
+    for pid in 3..=4 {
+        run.recording.processes.push(process(pid, Some(2), false, 1.0));
+        for i in 1..120 {
+            let t = f64::from(i);
+            let mut sample = row(pid, t, 1900.0, 40.0);
+            if i % 10 == 1 {
+                let (private, shared) = (50.0 + 10.0 * t, 1850.0 - 10.0 * t);
+                let mib = |v: f64| Bytes::from_f64(v * MIB);
+                sample.pss = Some(Pss {
+                    pss: mib(private),
+                    private: mib(private),
+                    shared: mib(shared),
+                    ..Pss::default()
+                });
+            }
+            run.recording.samples.push(sample);
+        }
+    }
+    let found = run.judged();
+    assert_eq!(found.main.verdict, Kind::WorkerCopies, "{:#?}", found.main);
+    assert!(found.main.evidence[0].contains("2 processes"));
+}
+
+#[test]
+fn file_pages_alone_are_page_cache() {
+    let mut run = Run::new();
+    for i in 0..200 {
+        let t = f64::from(i);
+        run.recording.samples.push(row(2, t, 500.0 + wobble(i), 40.0 + 12.0 * t));
+    }
+    let found = run.judged();
+    assert_eq!(found.main.verdict, Kind::PageCache, "{:#?}", found.main);
+}
+
+#[test]
+fn processes_that_multiply_are_told_as_that() {
+    let mut run = Run::new();
+    run.rows(2, 0, 400, |_| 800.0);
+    for n in 0..20 {
+        let (pid, born) = (10 + n, 20 * n + 1);
+        run.recording.processes.push(process(pid, Some(2), false, f64::from(born)));
+        run.rows(pid, born, 400, |_| 200.0);
+    }
+    let found = run.judged();
+    assert_eq!(found.main.verdict, Kind::Leak, "{:#?}", found.main);
+    assert!(found.main.headline.contains("multiply"), "{}", found.main.headline);
+}
+
+#[test]
+fn gpu_memory_that_grows_is_a_finding() {
+    let mut run = Run::new();
+    run.rows(2, 0, 200, |_| 800.0);
+    for i in 0..200 {
+        let used = Span::one(Bytes::from_f64((2000.0 + 3.0 * f64::from(i) + wobble(i)) * MIB));
+        let tick = Tick::from_seconds(f64::from(i));
+        run.recording.gpus.push(GpuRow {
+            gpu: 0,
+            uuid: "GPU-0".into(),
+            process: Some(key(2)),
+            tick,
+            used,
+            total: None,
+        });
+    }
+    let found = run.judged();
+    assert_eq!(found.main.verdict, Kind::Leak, "{:#?}", found.main);
+    assert!(found.main.headline.starts_with("GPU 0"), "{}", found.main.headline);
+}
+
+fn one_epoch_run(leaks_in_eval: bool) -> Run {
+    let mut run = Run::new();
+    let keep = if leaks_in_eval { 2.0 } else { 0.0 };
+    run.rows(2, 0, 300, |t| 400.0 + 3.0 * t + keep * (t / 30.0).floor());
+    let mut info = mark(MarkKind::Info, MarkPhase::Point, 0.0, 0.0);
+    info.extra = Some(r#"{"examples":2400,"batch":2,"accum":4,"epochs":1}"#.into());
+    run.recording.marks.push(info);
+    for i in 0..300 {
+        let t = f64::from(i);
+        if i % 30 == 29 {
+            run.recording.marks.push(mark(MarkKind::Eval, MarkPhase::Start, t, t));
+            run.recording.marks.push(mark(MarkKind::Eval, MarkPhase::End, t + 0.9, t));
+        }
+        run.recording.marks.push(mark(MarkKind::Step, MarkPhase::Point, t, t));
+    }
+    run
+}
+
+#[test]
+fn a_one_epoch_job_does_not_stay_undecided_for_life() {
+    let found = one_epoch_run(false).judged();
+    assert_ne!(found.main.group, Group::TooEarly, "{:#?}", found.main);
+    assert!(found.main.headline.contains("nothing comes back"), "{}", found.main.headline);
+}
+
+#[test]
+fn a_one_epoch_job_that_leaks_beyond_its_examples_is_a_leak() {
+    let mut run = one_epoch_run(false);
+    run.recording.marks[0].extra =
+        Some(r#"{"examples":2400,"batch":2,"accum":4,"epochs":1,"largest_example_bytes":100000}"#.into());
+    assert_eq!(run.judged().main.verdict, Kind::Leak);
+}
+
+#[test]
+fn an_eval_that_keeps_memory_is_a_leak_even_in_the_first_epoch() {
+    let mut run = Run::new();
+    run.rows(2, 0, 300, |t| 400.0 + 12.0 * (t / 30.0).floor());
+    let mut info = mark(MarkKind::Info, MarkPhase::Point, 0.0, 0.0);
+    info.extra = Some(r#"{"examples":8000,"batch":2,"accum":4,"epochs":2}"#.into());
+    run.recording.marks.push(info);
+    for i in 0..300 {
+        let t = f64::from(i);
+        if i % 30 == 29 {
+            run.recording.marks.push(mark(MarkKind::Eval, MarkPhase::Start, t, t));
+            run.recording.marks.push(mark(MarkKind::Eval, MarkPhase::End, t + 0.9, t));
+        }
+        run.recording.marks.push(mark(MarkKind::Step, MarkPhase::Point, t, t));
+    }
+    let found = run.judged();
+    assert_eq!(found.main.verdict, Kind::Leak, "{:#?}", found.main);
+    assert!(found.main.headline.contains("evaluation"), "{}", found.main.headline);
+}
+
+#[test]
+fn the_machines_memory_is_the_limit_when_no_other_is_known() {
+    let mut run = Run::new();
+    run.rows(2, 0, 200, |t| 400.0 + 5.0 * t);
+    let tick = Tick::from_seconds(199.0);
+    let free = Span::one(Bytes::from_f64(1000.0 * MIB));
+    run.recording.host.push(HostRow {
+        tick,
+        total: Bytes::from_mib(8000),
+        available: free,
+        ..HostRow::default()
+    });
+    let forecast = run.judged().main.forecast.unwrap();
+    assert!((180.0..=220.0).contains(&forecast.in_seconds.unwrap()), "{forecast:?}");
+}
+
+#[test]
+fn an_empty_recording_is_too_early_not_an_error() {
+    assert_eq!(judge_recording(&Recording::default()).main.verdict, Kind::TooEarly);
+}
