@@ -8,6 +8,8 @@ use lowtide_probe::events::{Feed, Source};
 use lowtide_probe::host::Host;
 use lowtide_probe::tree::Tree;
 use lowtide_probe::{ProcessReader, Root, clock};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::process::{Child, Command};
 
 const PROCESSES: u32 = 25;
@@ -31,6 +33,15 @@ fn main() -> std::io::Result<()> {
     };
     each("quick + stat + status, per process-sample", samples, cost(|| over(&mut readers, all)));
     each("quick + stat + status, per tick of 25", f64::from(TICKS), cost(|| over(&mut readers, all)));
+    for name in ["statm", "stat", "status"] {
+        let files: Vec<File> = children
+            .iter()
+            .filter_map(|child| File::open(root.process(child.id()).join(name)).ok())
+            .collect();
+        let mut buffer = [0; 4096];
+        let spent = cost(|| files.iter().for_each(|file| eat(file.read_at(&mut buffer, 0).ok())));
+        each(&format!("the kernel's part of {name}"), samples, spent);
+    }
     let mut host = Host::open(&root);
     each("host, per tick", f64::from(TICKS), cost(|| eat(host.read())));
     if let Some(mut cgroups) = Cgroups::open(&root, std::process::id()).known() {

@@ -186,3 +186,45 @@ fn gpu() -> Ability {
         "no NVIDIA driver here; GPU memory is not recorded",
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeProc;
+
+    #[test]
+    fn everything_is_tried_and_what_is_missing_has_advice() {
+        let abilities = all(&Root::live());
+        assert!(abilities.len() >= 10);
+        for ability in &abilities {
+            assert!(!ability.detail.is_empty(), "{ability:?}");
+            assert_eq!(ability.is_there(), ability.advice.is_none(), "{ability:?}");
+        }
+        let memory = abilities.iter().find(|ability| ability.name == "memory of a child").unwrap();
+        assert!(memory.is_there(), "{memory:?}");
+        let names: std::collections::BTreeSet<_> = abilities.iter().map(|ability| ability.name).collect();
+        assert_eq!(names.len(), abilities.len());
+    }
+
+    #[test]
+    fn a_strict_ptrace_scope_is_told_with_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let fake = FakeProc::at(dir.path()).unwrap();
+        assert!(ptrace_scope(fake.root()).is_there());
+        for (scope, there) in [("0\n", true), ("1\n", true), ("2\n", false), ("3\n", false)] {
+            fake.file("proc/sys/kernel/yama/ptrace_scope", scope).unwrap();
+            assert_eq!(ptrace_scope(fake.root()).is_there(), there, "{scope}");
+        }
+    }
+
+    #[test]
+    fn a_bare_machine_lacks_nearly_everything_and_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let fake = FakeProc::at(dir.path()).unwrap();
+        let missing = [pressure(fake.root()), oom_counter(fake.root()), perf_paranoid(fake.root())];
+        assert!(
+            missing.iter().all(|ability| ability.reading == Reading::Unsupported && ability.advice.is_some())
+        );
+        assert!(sources(fake.root()).iter().all(|ability| !ability.is_there()));
+    }
+}

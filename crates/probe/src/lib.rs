@@ -8,6 +8,7 @@
 pub mod abilities;
 pub mod cgroup;
 pub mod clock;
+mod ending;
 pub mod events;
 pub mod fake;
 pub mod gpu;
@@ -22,6 +23,7 @@ mod process;
 mod root;
 pub mod tree;
 
+pub use ending::Ending;
 pub use identity::{ENV_ALLOWED, ENV_ALLOWED_PREFIXES, Identity};
 pub use pagemap::ExclusivePages;
 pub use parse::{Stat, Statm, Status};

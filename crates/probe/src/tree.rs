@@ -336,3 +336,6 @@ impl Tree {
         self.recorder == Some(stat.ppid) && !ignored()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -193,3 +193,75 @@ fn attach_filter(socket: &OwnedFd) -> nix::Result<()> {
     };
     Errno::result(result).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lowtide_model::Exit;
+    use proptest::prelude::*;
+    use std::process::Command;
+
+    fn message(what: u32, body: &[u32]) -> Vec<u8> {
+        let mut message = vec![0; STAMP];
+        message[SENDER..SENDER + 4].copy_from_slice(&GROUP_PROC.to_ne_bytes());
+        message[WHAT..WHAT + 4].copy_from_slice(&what.to_ne_bytes());
+        message.extend_from_slice(&1000_u64.to_ne_bytes());
+        message.extend(body.iter().flat_map(|word| word.to_ne_bytes()));
+        message
+    }
+
+    #[test]
+    fn processes_are_told_and_threads_are_not() {
+        let read = |what, body: &[u32]| event(&message(what, body), 5);
+        assert_eq!(
+            read(FORK, &[11, 10, 20, 20]),
+            Some(TaskEvent::Fork { parent: 10, child: 20, at: Some(1005) })
+        );
+        assert_eq!(read(FORK, &[10, 10, 21, 10]), None);
+        assert_eq!(read(EXEC, &[20, 20]), Some(TaskEvent::Exec { pid: 20, at: Some(1005) }));
+        let exit = Some(Exit::Signal(9));
+        assert_eq!(read(EXIT, &[20, 20, 9, 17]), Some(TaskEvent::Exit { pid: 20, at: Some(1005), exit }));
+        assert_eq!(read(EXIT, &[21, 20, 0, 17]), None);
+        assert_eq!(read(0x4, &[1, 1, 1, 1]), None);
+    }
+
+    #[test]
+    fn events_that_did_not_fit_are_reported_as_lost_and_the_feed_goes_on() {
+        // Where the connector cannot be had there is nothing that could overflow.
+        let Some(connector) = Connector::open().known() else { return };
+        let tiny: libc::c_int = 1;
+        // SAFETY: the kernel reads one int.
+        let set = unsafe {
+            let size = size_of::<libc::c_int>() as u32;
+            libc::setsockopt(
+                connector.socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_RCVBUF,
+                (&raw const tiny).cast(),
+                size,
+            )
+        };
+        assert_eq!(set, 0);
+        let mut events = Vec::new();
+        let mut lost = false;
+        for _ in 0..100 {
+            for _ in 0..10 {
+                assert!(Command::new("true").status().is_ok());
+            }
+            lost |= connector.drain(&mut events).lost;
+            if lost {
+                break;
+            }
+        }
+        assert!(lost, "{} events fitted", events.len());
+        sockopt::RcvBuf.set(&connector.socket, &ROOM).unwrap();
+        assert!(connector.proven().as_known().is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn no_message_panics(bytes in proptest::collection::vec(any::<u8>(), 0..128), shift: i64) {
+            let _ = event(&bytes, shift);
+        }
+    }
+}

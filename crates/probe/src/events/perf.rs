@@ -255,3 +255,46 @@ fn event(kind: u32, misc: u16, record: &[u8]) -> Option<(u64, TaskEvent)> {
     };
     Some((stamp, event))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record(kind: u32, misc: u16, words: &[u32]) -> Option<(u64, TaskEvent)> {
+        let mut bytes = vec![0; 8];
+        bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        bytes.extend_from_slice(&77_u64.to_ne_bytes());
+        event(kind, misc, &bytes)
+    }
+
+    #[test]
+    fn processes_are_told_and_threads_and_renames_are_not() {
+        let at = Some(77);
+        assert_eq!(
+            record(FORK, 0, &[20, 10, 20, 11]),
+            Some((77, TaskEvent::Fork { parent: 10, child: 20, at }))
+        );
+        assert_eq!(record(FORK, 0, &[10, 10, 21, 10]), None);
+        assert_eq!(
+            record(EXIT, 0, &[20, 10, 20, 10]),
+            Some((77, TaskEvent::Exit { pid: 20, at, exit: None }))
+        );
+        assert_eq!(record(EXIT, 0, &[20, 10, 21, 10]), None);
+        assert_eq!(record(COMM, COMM_IS_EXEC, &[20, 20, 0, 0]), Some((77, TaskEvent::Exec { pid: 20, at })));
+        assert_eq!(record(COMM, 0, &[20, 20, 0, 0]), None);
+    }
+
+    #[test]
+    fn a_header_is_split_into_kind_flags_and_size() {
+        let header = [7_u32.to_ne_bytes().as_slice(), &3_u16.to_ne_bytes(), &40_u16.to_ne_bytes()].concat();
+        assert_eq!(split(header.try_into().unwrap()), (7, 3, 40));
+    }
+
+    proptest! {
+        #[test]
+        fn no_record_panics(kind in 0_u32..20, misc: u16, bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let _ = event(kind, misc, &bytes);
+        }
+    }
+}
