@@ -6,6 +6,7 @@
 use lowtide_model::{Axis, Bytes, Curve, Metric};
 use lowtide_store::import::{Hints, ImportError, parse, read};
 use proptest::prelude::*;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 const GIB: f64 = 1_073_741_824.0;
@@ -46,11 +47,23 @@ fn the_case_is_two_runs_with_steps_and_decimal_megabytes() {
 
 #[test]
 fn the_whole_case_document_gives_the_same_runs_in_spite_of_its_prose() {
+    let list =
+        "- Model: 3 GB\n- Adapters: 500 MB\n- Gradients: 500 MB\n- Activations: 4 GB\n- Images: 600 MB\n"
+            .repeat(8);
     let prose = "## Analysis\n- **Memory Growth**: ~160-180 MB per 10 steps\n- **Total Growth**: ~5.5 GB → ~17.7 GB\n\
                  Looking at the logs, Run 1 was stopped at Step 70 (15.7 GB) before the plateau.\n";
-    let text = std::fs::read_to_string(file("case-log.txt")).unwrap() + prose;
+    let text = std::fs::read_to_string(file("case-log.txt")).unwrap() + prose + &list;
     let runs = of_text(&text);
     assert_eq!(runs.iter().map(|run| run.x.len()).collect::<Vec<_>>(), [7, 24]);
+}
+
+#[test]
+fn sizes_in_prose_are_no_curve_but_a_plain_loop_is() {
+    let prose = "The model needs 3 GB.\nIt grew to 17.7 GB in the end.\nWith 2,000 examples we expect 46 GB or more.\n";
+    let error = parse(Path::new("x"), prose.as_bytes(), &Hints::default()).unwrap_err().to_string();
+    assert!(error.contains("neither step nor time nor a common form"), "{error}");
+    let found = of_text("RSS: 5.1 GB\nloading 3 GB of weights\nRSS: 5.2 GB\nRSS: 5.3 GB\n");
+    assert_eq!((found[0].axis, found[0].y.as_slice()), (Axis::Sample, &[5.1e9, 5.2e9, 5.3e9][..]));
 }
 
 #[test]
@@ -263,7 +276,7 @@ fn a_million_lines_are_thinned_with_their_peak_kept() {
     let mut text = String::from("step,rss_mb\n");
     for step in 0..1_000_000 {
         let rss = if step == 654_321 { 9000 } else { 5000 };
-        text.push_str(&format!("{step},{rss}\n"));
+        writeln!(text, "{step},{rss}").unwrap();
     }
     let found = &of_text(&text)[0];
     assert!(found.y.len() <= 200_000);

@@ -83,3 +83,32 @@ fn a_writer_that_is_dropped_leaves_a_recording_without_an_end() {
     assert_eq!(read.samples.len(), everything().samples.len());
     assert_eq!(read.meta.ended, Some(Tick(7)));
 }
+
+#[test]
+fn a_reader_that_looks_all_the_time_never_keeps_the_file_from_closing_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..10 {
+        let path = folder.path().join(format!("{round}.tide"));
+        let writer = Writer::create(&path, meta()).unwrap();
+        std::thread::scope(|scope| {
+            let watching = scope.spawn(|| {
+                let mut reader = open(&path).unwrap();
+                let mut cursor = Cursor::default();
+                let mut seen = 0;
+                loop {
+                    seen += reader.since(&mut cursor).unwrap().samples.len();
+                    if reader.state() == RunState::Finished {
+                        return seen + reader.since(&mut cursor).unwrap().samples.len();
+                    }
+                }
+            });
+            for tick in 0..500 {
+                writer.push(Entry::Sample(made::sample(10, tick, 4096)));
+                writer.flush_soon();
+            }
+            writer.finish(finished()).unwrap();
+            assert_eq!(watching.join().unwrap(), 500, "every row is seen once");
+        });
+        assert!(!folder.path().join(format!("{round}.tide-wal")).exists());
+    }
+}

@@ -24,6 +24,8 @@ const SECOND_WORDS: &[&str] = &["elapsed", "seconds", "secs", "sec", "t", "time"
 #[derive(Clone, Debug, Default)]
 struct Point {
     run: usize,
+    /// The line without its digits: lines that a program prints look alike.
+    shape: String,
     asked: Option<f64>,
     step: Option<f64>,
     epoch: Option<f64>,
@@ -53,9 +55,10 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     let name = best_name(&log.points, hints)?;
     let points: Vec<&Point> = log.points.iter().filter(|point| size_of(point, &name).is_some()).collect();
     let axis = best_axis(&points, hints);
+    let points = if axis == Axis::Sample { of_one_shape(&points)? } else { placed(&points, axis) };
     let runs = split_runs(&points, axis);
-    let longest = runs.iter().map(Vec::len).max().unwrap_or(0);
-    let kept = runs.iter().filter(|run| run.len() >= FEWEST_POINTS.min(longest));
+    let least = FEWEST_POINTS.min(runs.iter().map(Vec::len).max().unwrap_or(0));
+    let kept = runs.iter().filter(|run| run.len() >= least);
     let several = kept.clone().count() > 1;
     let mut curves = Vec::new();
     for (number, run) in kept.enumerate() {
@@ -67,15 +70,20 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
         } else if several {
             curve.name = format!("run {}", number + 1);
         }
-        if runs.len() > 1 {
-            curve.notes.push(format!(
-                "{} runs in this text, parted where x falls back or a heading says so",
-                runs.len()
-            ));
-        }
+        curve.notes.extend(note_on_runs(&runs, least));
         curves.push(curve);
     }
     Ok(curves)
+}
+
+fn note_on_runs(runs: &[Vec<&Point>], least: usize) -> Option<String> {
+    let kept = runs.iter().filter(|run| run.len() >= least).count();
+    let short = runs.len() - kept;
+    let left_out =
+        if short > 0 { format!("; {short} of fewer than {least} points left out") } else { String::new() };
+    (runs.len() > 1).then(|| {
+        format!("{kept} runs in this text, parted where x falls back or a heading says so{left_out}")
+    })
 }
 
 fn gather(text: &str, hints: &Hints) -> Log {
@@ -118,7 +126,7 @@ fn is_heading(line: &str) -> bool {
 }
 
 fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
-    let mut point = Point { moment: times::find(line), ..Point::default() };
+    let mut point = Point { moment: times::find(line), shape: shape(line), ..Point::default() };
     for item in found {
         let key = item.key.trim_matches(['.', '/', '-']).to_ascii_lowercase();
         let short = key.rsplit(['/', '.']).next().unwrap_or(&key).to_owned();
@@ -138,6 +146,11 @@ fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
         }
     }
     point
+}
+
+fn shape(line: &str) -> String {
+    let digits = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '+' | '-') || c.is_whitespace();
+    line.chars().filter(|c| !digits(*c)).take(80).collect()
 }
 
 fn count_of(item: &Found<'_>, key: &str) -> Option<&'static str> {
@@ -214,29 +227,55 @@ fn best_name(points: &[Point], hints: &Hints) -> Result<String, String> {
     best.map(|(name, _)| name.to_owned()).ok_or_else(|| "no line with a size of memory".to_owned())
 }
 
+/// An axis that at least three lines have, and a tenth of them: prose and start-up lines around them have none.
 fn best_axis(points: &[&Point], hints: &Hints) -> Axis {
-    let share =
-        |has: fn(&Point) -> bool| points.iter().filter(|point| has(point)).count() * 10 >= points.len() * 6;
+    let some = |has: fn(&Point) -> bool| {
+        let count = points.iter().filter(|point| has(point)).count();
+        count >= FEWEST_POINTS.min(points.len()) && count * 10 >= points.len()
+    };
     let asked = hints.x.as_deref().map(str::to_ascii_lowercase);
     let by_name = match asked.as_deref() {
         Some("step" | "steps") => Some(Axis::Step),
         Some("epoch") => Some(Axis::Epoch),
         Some("time" | "seconds") => Some(Axis::Seconds),
         Some("sample") => Some(Axis::Sample),
-        Some(_) if share(|point| point.asked.is_some()) => Some(Axis::Step),
+        Some(_) if some(|point| point.asked.is_some()) => Some(Axis::Step),
         Some(_) | None => None,
     };
     if let Some(axis) = by_name {
         axis
-    } else if share(|point| point.step.is_some()) {
+    } else if some(|point| point.step.is_some()) {
         Axis::Step
-    } else if share(|point| point.epoch.is_some() && point.epoch != Some(0.0)) && moves(points) {
+    } else if some(|point| point.epoch.is_some()) && moves(points) {
         Axis::Epoch
-    } else if share(|point| point.seconds.is_some() || point.moment.is_some()) {
+    } else if some(|point| point.seconds.is_some() || point.moment.is_some()) {
         Axis::Seconds
     } else {
         Axis::Sample
     }
+}
+
+/// The points that have a place on the axis.
+fn placed<'a>(points: &[&'a Point], axis: Axis) -> Vec<&'a Point> {
+    let timed = points.iter().filter(|point| point.seconds.is_some()).count() * 2 > points.len();
+    let has = |point: &&&Point| {
+        x_of(point, axis).is_some() || (axis == Axis::Seconds && !timed && point.moment.is_some())
+    };
+    points.iter().filter(has).copied().collect()
+}
+
+/// Sizes without step or time are a curve only where a program printed them, all in one form.
+fn of_one_shape<'a>(points: &[&'a Point]) -> Result<Vec<&'a Point>, String> {
+    let mut shapes: BTreeMap<&str, usize> = BTreeMap::new();
+    for point in points {
+        *shapes.entry(&point.shape).or_default() += 1;
+    }
+    let best = shapes.into_iter().max_by_key(|(_, count)| *count);
+    let (shape, count) = best.ok_or("no line with a size of memory")?;
+    if count < FEWEST_POINTS || count * 2 < points.len() {
+        return Err("sizes stand on lines that have neither step nor time nor a common form".to_owned());
+    }
+    Ok(points.iter().filter(|point| point.shape == shape).copied().collect())
 }
 
 /// An epoch that is the same on many lines orders nothing.
@@ -256,9 +295,6 @@ fn x_of(point: &Point, axis: Axis) -> Option<f64> {
 
 /// Parts the points at headings and where x falls back. A log of many ranks at once falls back all the time: then not.
 fn split_runs<'a>(points: &[&'a Point], axis: Axis) -> Vec<Vec<&'a Point>> {
-    let usable =
-        |point: &&&Point| x_of(point, axis).is_some() || matches!(axis, Axis::Sample | Axis::Seconds);
-    let points: Vec<&Point> = points.iter().filter(usable).copied().collect();
     let falls = |pair: &[&Point]| match (x_of(pair[0], axis), x_of(pair[1], axis)) {
         (Some(before), Some(after)) => after < before,
         _ => false,
@@ -266,7 +302,7 @@ fn split_runs<'a>(points: &[&'a Point], axis: Axis) -> Vec<Vec<&'a Point>> {
     let restless = points.windows(2).filter(|pair| falls(pair)).count() * 4 > points.len();
     let mut runs: Vec<Vec<&Point>> = Vec::new();
     let mut last: Option<&Point> = None;
-    for point in points {
+    for &point in points {
         let parted = last.is_none_or(|last| last.run != point.run || (!restless && falls(&[last, point])));
         if parted {
             runs.push(Vec::new());

@@ -167,7 +167,7 @@ fn keep_the_highest(curves: &mut Vec<Curve>) {
 fn name_after_file(curve: &mut Curve, file: &str) {
     curve.name = match curve.name.as_str() {
         "" => file.to_owned(),
-        own if file.is_empty() => own.to_owned(),
+        own if file.is_empty() || own == file => own.to_owned(),
         own => format!("{file}: {own}"),
     };
 }

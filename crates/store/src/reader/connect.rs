@@ -21,7 +21,14 @@ const LONGEST_CELL_BYTES: i32 = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) conn: Connection,
-    _copy: Option<PrivateCopy>,
+    copy: Option<PrivateCopy>,
+}
+
+impl Link {
+    /// Whether it is open on a copy of our own, which no writer waits for.
+    pub(crate) fn is_private(&self) -> bool {
+        self.copy.is_some()
+    }
 }
 
 /// Opens `path` and checks that it is a recording of a version we know.
@@ -114,7 +121,7 @@ fn copied(path: &Path) -> rusqlite::Result<Link> {
         )
     })?;
     let link = writable(&copy.folder.join("copy.tide"))?;
-    Ok(Link { _copy: Some(copy), ..link })
+    Ok(Link { copy: Some(copy), ..link })
 }
 
 /// A foreign file may hold views, triggers and expressions made to harm: none of them runs.
@@ -127,7 +134,7 @@ fn harden(conn: Connection) -> rusqlite::Result<Link> {
     conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_CELL_BYTES)?;
     conn.pragma_update(None, "cell_size_check", true)?;
     conn.pragma_update(None, "mmap_size", 0)?;
-    Ok(Link { conn, _copy: None })
+    Ok(Link { conn, copy: None })
 }
 
 /// File and log, copied to a folder of our own that goes with us.

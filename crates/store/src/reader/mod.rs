@@ -26,6 +26,8 @@ const LAST_FACTS: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
+    /// Where it is read from, if that is another file: the scratch original of a copy.
+    path_read: Option<PathBuf>,
     /// Held only while nobody writes: an open reader would keep the writer from closing the file as one.
     held: Option<Link>,
     state: RunState,
@@ -45,7 +47,7 @@ pub struct Cursor {
 pub fn open(path: &Path) -> Result<Reader, StoreError> {
     let path = std::path::absolute(path).map_err(StoreError::io("resolve", path))?;
     let link = connect(&path)?;
-    let mut reader = Reader { held: None, state: RunState::CutOff, path };
+    let mut reader = Reader { held: None, path_read: None, state: RunState::CutOff, path };
     let meta = reader.look(&link.conn)?;
     if reader.state == RunState::Running {
         return Ok(reader);
@@ -56,7 +58,9 @@ pub fn open(path: &Path) -> Result<Reader, StoreError> {
     if beside(from, "-wal").exists() {
         connect::fold(from);
     }
-    reader.held = Some(connect(from)?);
+    let link = connect(from)?;
+    reader.path_read = original;
+    reader.hold(link);
     Ok(reader)
 }
 
@@ -109,13 +113,19 @@ impl Reader {
     ) -> Result<T, StoreError> {
         let link = match self.held.take() {
             Some(link) => link,
-            None => connect(&self.path)?,
+            None => connect(self.path_read.as_deref().unwrap_or(&self.path))?,
         };
         let result = read(self, &link.conn);
-        if self.state != RunState::Running {
+        self.hold(link);
+        result
+    }
+
+    /// Keeps the file open unless that could keep a writer from closing it: while it runs, and while its log is there.
+    fn hold(&mut self, link: Link) {
+        let log = beside(self.path_read.as_deref().unwrap_or(&self.path), "-wal").exists();
+        if link.is_private() || (self.state != RunState::Running && !log) {
             self.held = Some(link);
         }
-        result
     }
 
     /// Reads header and progress, and with them the state.

@@ -5,9 +5,9 @@ use crate::reader::{PID_NAMESPACE, SCRATCH, own_namespace};
 use crate::{files, schema};
 use lowtide_model::Meta;
 use rusqlite::backup::Backup;
-use rusqlite::{Connection, OpenFlags, Result};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Result};
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The recorder's whole budget is 16 MiB; the pages of a few rows need little of it.
 const CACHE_KIB: i32 = 512;
@@ -70,11 +70,22 @@ pub(crate) fn fold(conn: &Connection, how: &str) -> Result<()> {
     conn.query_row(&format!("PRAGMA wal_checkpoint({how})"), [], |_| Ok(()))
 }
 
-/// Folds the log in and leaves the mode that needs it. A reader in the middle of a read is waited for.
-pub(crate) fn one_file(conn: &Connection, patience: Duration) -> Result<()> {
+/// Folds the log in and leaves the mode that needs it. That needs the file alone: a reader in the middle of a look is
+/// waited for by asking again, because `SQLite` does not wait here. False if one did not let go.
+pub(crate) fn one_file(conn: &Connection, patience: Duration) -> Result<bool> {
+    let begun = Instant::now();
     conn.busy_timeout(patience)?;
     fold(conn, "TRUNCATE")?;
-    conn.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))
+    loop {
+        let mode: rusqlite::Result<String> =
+            conn.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0));
+        match mode {
+            Ok(mode) if mode == "delete" => return Ok(true),
+            Err(error) if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) => return Err(error),
+            Ok(_) | Err(_) if begun.elapsed() >= patience => return Ok(false),
+            Ok(_) | Err(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
 }
 
 /// Copies all of an open recording, as of its last commit, into the empty file `to`, which needs no log.

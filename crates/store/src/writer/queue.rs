@@ -1,18 +1,19 @@
 //! What waits for the disk, within a constant bound of memory.
 //!
-//! Two lines: facts (processes, events, marks), which are few and dear, and rows (samples), which are many. When the
-//! disk is slow or full the oldest rows go first and are counted; the newest stay. Nothing here touches a disk.
+//! Facts (processes, events, marks) are few and dear, rows (samples) are many. When the disk is slow or full the oldest
+//! rows go first and are counted; the newest stay. A process waits once, with its newest facts, however often it was
+//! told: a storm of short lives costs one write each. Nothing here touches a disk.
 
 use super::Entry;
 use super::thin::StepThinner;
-use lowtide_model::{LimitHeld, Meta, Tick};
-use std::collections::VecDeque;
+use lowtide_model::{LimitHeld, Meta, ProcKey, Process, Tick};
+use std::collections::{BTreeMap, VecDeque};
 
 /// All that may wait, being written included.
 pub(crate) const BOUND_BYTES: usize = 4 << 20;
 
-/// Facts may take this much of it.
-const FACTS_BYTES: usize = 1 << 20;
+/// Facts may take this much of it: 2,000 processes that start at once must fit.
+const FACTS_BYTES: usize = 3 << 20;
 
 /// Rows in one transaction: a longer one would hold too much of the bound while the disk hangs.
 const BATCH_BYTES: usize = 1 << 20;
@@ -76,6 +77,8 @@ impl Batch {
 /// The lines and what replaces itself.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
+    processes: BTreeMap<ProcKey, Process>,
+    process_bytes: usize,
     facts: Line,
     rows: Line,
     thin: StepThinner,
@@ -95,10 +98,23 @@ impl Queue {
                 let facts = &mut self.facts;
                 self.thin.push(mark, |mark| facts.push(Entry::Mark(mark)));
             }
-            Entry::Process(_) | Entry::Event(_) => self.facts.push(entry),
+            Entry::Process(process) => self.push_process(process),
+            Entry::Event(_) => self.facts.push(entry),
             Entry::Sample(_) | Entry::Cgroup(_) | Entry::Host(_) | Entry::Gpu(_) => self.rows.push(entry),
         }
         self.keep_bound();
+    }
+
+    fn push_process(&mut self, process: Process) {
+        self.process_bytes += process_weight(&process);
+        if let Some(before) = self.processes.insert(process.key, process) {
+            self.process_bytes -= process_weight(&before);
+        }
+    }
+
+    fn take_processes(&mut self) -> impl Iterator<Item = Entry> + use<> {
+        self.process_bytes = 0;
+        std::mem::take(&mut self.processes).into_values().map(Entry::Process)
     }
 
     pub(crate) fn announce(&mut self, tick: Tick) {
@@ -106,7 +122,7 @@ impl Queue {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.facts.bytes + self.rows.bytes
+        self.process_bytes + self.facts.bytes + self.rows.bytes
     }
 
     pub(crate) fn dropped(&self) -> u64 {
@@ -118,7 +134,8 @@ impl Queue {
         let facts = &mut self.facts;
         self.thin.flush(|mark| facts.push(Entry::Mark(mark)));
         let before = self.bytes();
-        let facts = self.facts.take(FACTS_BYTES);
+        let mut facts: Vec<Entry> = self.take_processes().collect();
+        facts.extend(self.facts.take(FACTS_BYTES));
         let rows = self.rows.take(BATCH_BYTES);
         self.in_flight = before - self.bytes();
         Batch {
@@ -140,15 +157,34 @@ impl Queue {
     /// The batch could not be written: it waits again, before what came later.
     pub(crate) fn put_back(&mut self, batch: Batch) {
         self.in_flight = 0;
-        batch.facts.into_iter().rev().for_each(|entry| self.facts.put_back(entry));
+        for entry in batch.facts.into_iter().rev() {
+            let Entry::Process(process) = entry else {
+                self.facts.put_back(entry);
+                continue;
+            };
+            // Facts that came since are newer.
+            if !self.processes.contains_key(&process.key) {
+                self.push_process(process);
+            }
+        }
         batch.rows.into_iter().rev().for_each(|entry| self.rows.put_back(entry));
         self.meta = self.meta.take().or(batch.meta);
         self.limits = self.limits.take().or(batch.limits);
         self.keep_bound();
     }
 
+    /// The oldest fact goes, and with no other left a process.
+    fn drop_fact(&mut self) -> bool {
+        if self.facts.pop().is_some() {
+            return true;
+        }
+        let gone = self.processes.pop_first();
+        self.process_bytes -= gone.as_ref().map_or(0, |(_, process)| process_weight(process));
+        gone.is_some()
+    }
+
     fn keep_bound(&mut self) {
-        while self.facts.bytes > FACTS_BYTES && self.facts.pop().is_some() {
+        while self.facts.bytes + self.process_bytes > FACTS_BYTES && self.drop_fact() {
             self.dropped += 1;
         }
         while self.bytes() + self.in_flight > BOUND_BYTES && self.rows.pop().is_some() {
@@ -157,15 +193,18 @@ impl Queue {
     }
 }
 
+/// Memory a process's facts take.
+fn process_weight(process: &Process) -> usize {
+    let argv: usize = process.argv.iter().map(|arg| arg.len() + size_of::<String>()).sum();
+    let env: usize = process.env.iter().map(|(k, v)| k.len() + v.len() + 2 * size_of::<String>()).sum();
+    let texts = process.comm.len() + process.cgroup.as_ref().map_or(0, String::len) + argv + env;
+    size_of::<ProcKey>() + size_of::<Process>() + texts
+}
+
 /// Memory an entry takes, its texts included.
 fn weight(entry: &Entry) -> usize {
     let texts = match entry {
-        Entry::Process(process) => {
-            let argv: usize = process.argv.iter().map(|arg| arg.len() + size_of::<String>()).sum();
-            let env: usize =
-                process.env.iter().map(|(k, v)| k.len() + v.len() + 2 * size_of::<String>()).sum();
-            process.comm.len() + process.cgroup.as_ref().map_or(0, String::len) + argv + env
-        }
+        Entry::Process(process) => process_weight(process),
         Entry::Cgroup(row) => row.path.len(),
         Entry::Gpu(row) => row.uuid.len(),
         Entry::Mark(mark) => mark.extra.as_ref().map_or(0, String::len),
@@ -224,6 +263,62 @@ mod tests {
         (0..100_000).for_each(|second| queue.push(event(second)));
         assert!(queue.bytes() <= FACTS_BYTES);
         assert!(queue.dropped() > 90_000);
+    }
+
+    fn process(pid: u32, comm: &str) -> Entry {
+        Entry::Process(Process {
+            key: ProcKey { pid, start_ticks: 1 },
+            parent: None,
+            born: Tick(0),
+            died: None,
+            exit: None,
+            execed: false,
+            comm: comm.to_owned(),
+            argv: vec!["x".repeat(500)],
+            env: Vec::new(),
+            cgroup: None,
+            peak_rss: None,
+        })
+    }
+
+    fn comms(batch: &Batch) -> Vec<String> {
+        let mut comms = Vec::new();
+        for entry in &batch.facts {
+            let Entry::Process(process) = entry else { panic!("no process: {entry:?}") };
+            comms.push(process.comm.clone());
+        }
+        comms
+    }
+
+    #[test]
+    fn two_thousand_processes_at_once_are_all_kept() {
+        let mut queue = Queue::default();
+        (0..2000).for_each(|pid| queue.push(process(pid, "a")));
+        (0..50_000).for_each(|second| queue.push(sample(second)));
+        assert_eq!(queue.take().facts.len(), 2000);
+    }
+
+    #[test]
+    fn a_process_told_twice_is_written_once_with_its_newest_facts() {
+        let mut queue = Queue::default();
+        queue.push(process(1, "old"));
+        let batch = queue.take();
+        queue.push(process(1, "new"));
+        queue.push(process(2, "b"));
+        queue.push(process(2, "c"));
+        queue.put_back(batch);
+        assert_eq!(comms(&queue.take()), ["new", "c"]);
+        assert_eq!(queue.bytes(), 0);
+    }
+
+    #[test]
+    fn a_storm_of_processes_stays_within_the_bound() {
+        let mut queue = Queue::default();
+        for pid in 0..50_000 {
+            queue.push(process(pid, "a"));
+            assert!(queue.bytes() <= BOUND_BYTES);
+        }
+        assert_eq!(queue.dropped() as usize + queue.take().facts.len(), 50_000);
     }
 
     #[test]
