@@ -6,8 +6,10 @@
 //! exec: those are opened anew each time (see [`read_capped`]).
 
 use lowtide_model::Reading;
+use nix::sys::resource::{Resource, getrlimit};
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -55,7 +57,17 @@ pub(crate) fn refusal_in<T>(error: &io::Error, process: &Path) -> Reading<T> {
     refusal(error, kind)
 }
 
-/// A file that stays open. Where the process is out of descriptors it is opened for each read instead.
+/// Descriptors left free for everything else, and for reading files that are not kept open.
+const ROOM: u64 = 64;
+
+/// Whether keeping this file leaves enough descriptors. The kernel gives out the lowest free number, so the number
+/// of a new one says how many are taken.
+fn leaves_room(file: &File) -> bool {
+    let (taken, limit) = (file.as_raw_fd().unsigned_abs(), getrlimit(Resource::RLIMIT_NOFILE));
+    limit.is_ok_and(|(soft, _)| u64::from(taken) + ROOM < soft)
+}
+
+/// A file that stays open. Where the process is short of descriptors it is opened for each read instead.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     path: PathBuf,
@@ -66,7 +78,7 @@ impl OpenFile {
     /// Opens `path`. Running out of descriptors is no error here.
     pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
         match File::open(&path) {
-            Ok(file) => Ok(Self { path, file: Some(file) }),
+            Ok(file) => Ok(Self { path, file: Some(file).filter(leaves_room) }),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
                 Ok(Self { path, file: None })
             }

@@ -204,6 +204,30 @@ fn pages_un_shared_after_a_fork_show_in_pagemap_and_not_in_rss() {
 }
 
 #[test]
+#[ignore = "an actor that other tests start"]
+fn actor_is_short_of_descriptors() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let hard = getrlimit(Resource::RLIMIT_NOFILE).unwrap().1;
+    setrlimit(Resource::RLIMIT_NOFILE, 128, hard).unwrap();
+    let child = sleeper(&mut Command::new("sleep"));
+    let mut readers: Vec<ProcessReader> = (0..200).map(|_| open(child.id())).collect();
+    let read =
+        |reader: &mut ProcessReader| (reader.quick().word(), reader.stat().word(), reader.status().word());
+    assert!(readers.iter_mut().all(|reader| read(reader) == ("known", "known", "known")));
+    end(child);
+    assert!(readers.iter_mut().all(|reader| read(reader) == ("gone", "gone", "gone")));
+    println!("all were read");
+}
+
+#[test]
+fn more_processes_than_descriptors_are_read_all_the_same() {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "actor_is_short_of_descriptors", "--nocapture"]);
+    let output = command.output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("all were read"), "{output:?}");
+}
+
+#[test]
 fn unreadable_entries_are_told_apart_from_missing_ones() {
     let dir = tempfile::tempdir().unwrap();
     let fake = FakeProc::at(dir.path()).unwrap();
