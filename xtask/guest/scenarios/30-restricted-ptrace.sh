@@ -21,27 +21,38 @@ for scope in 1 2; do
     want "scope $scope: every process has an end" is "$(ask "$file" "select count(*) from process where died_ns is null or exit is null")" 0
     want "scope $scope: the command's own end is known" is "$(end_of_root "$file")" "code 5"
     want "scope $scope: the recording is mode 600" is "$(stat -c %a "$file")" 600
+    if kernel_from 6 6; then
+        want "scope $scope: the connector serves a user" is "$(source_of "$file")" connector
+        want "scope $scope: the end of every process is known" is "$(ask "$file" "select exit || exit_number from process where comm = 'actor'")" code7
+    else
+        want "scope $scope: before Linux 6.6 a user has listing" is "$(source_of "$file")" listing
+        want "scope $scope: what nobody could see is unknown, not nought" is "$(ask "$file" "select exit from process where comm = 'actor'")" unknown
+    fi
     processes "$file"
     show "$T/err"
 
-    # A stranger: the same user's, not below us.
+    # A stranger: the same user's, below a wrapper, not below us.
     rm -f "$T"/go*
-    as_user setsid actor hold 24 "$T/go" &
+    (exec actor as 1000 setsid sh -c "actor hold 24 $T/go; true" &)
     until_true there "$T/go.ready"
     stranger=$(pidof actor)
-    for name in status statm smaps_rollup pagemap environ mem; do
-        if as_user dd if="/proc/$stranger/$name" of=/dev/null bs=1 count=1 2>"$T/dd"; then
-            note "scope $scope: $name of a stranger may be opened"
-        else
-            note "scope $scope: $name of a stranger: $(sed 's/.*: //' "$T/dd" | head -n 1)"
-        fi
+    # Yama is asked for the content of memory only; sharing, page flags and environment are as open as without it.
+    for name in status statm smaps_rollup pagemap environ; do
+        want "scope $scope: the kernel gives $name of a stranger" as_user dd if="/proc/$stranger/$name" of=/dev/null bs=8 count=1
     done
+    want "scope $scope: the kernel refuses mem of a stranger" refused as_user sh -c "exec 3</proc/$stranger/mem"
     as_user lowtide watch --lines --for 3s --out "$T/watch$scope.tide" "$stranger" >"$T/out" 2>"$T/err"
     code=$?
     want "scope $scope: watching a stranger does not fail" is $code 0
     want "scope $scope: a stranger's memory is recorded" is \
         "$(ask "$T/watch$scope.tide" "select count(*) > 0 from sample_view where comm = 'actor' and anon_bytes > 23 << 20")" 1
+    want "scope $scope: the stranger's wrapper is found and recorded as the root" is \
+        "$(ask "$T/watch$scope.tide" "select comm from process where pid = (select json_extract(value, '$.pid') from meta where key = 'root')")" sh
+    want "scope $scope: nobody else is recorded" is "$(ask "$T/watch$scope.tide" "select count(*) from process")" 2
+    want "scope $scope: a stranger's sharing is recorded" is \
+        "$(ask "$T/watch$scope.tide" "select count(*) > 0 from sample_view where comm = 'actor' and pss_bytes > 23 << 20")" 1
     want "scope $scope: the stranger was not disturbed" there "/proc/$stranger"
+    processes "$T/watch$scope.tide"
     cat "$T/out" "$T/err" >"$T/all"
     show "$T/all"
     touch "$T/go"

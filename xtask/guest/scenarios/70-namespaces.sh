@@ -2,8 +2,6 @@
 LOOK=$T/err
 short='for i in 1 2 3 4 5 6 7 8 9 10; do /bin/actor nothing; done; exit 4'
 
-source_of() { ask "$1" "select value from meta where key = 'source'" | tr -d '"'; }
-
 lowtide run --out "$T/host.tide" -- sh -c "$short" 2>"$T/err"
 want "outside of namespaces root has the connector" is "$(source_of "$T/host.tide")" connector
 want "the connector tells every code" is "$(ask "$T/host.tide" "select count(*) from process where exit = 'code' and exit_number = 2")" 10
@@ -34,6 +32,14 @@ want "a user in a namespace has listing" is "$(source_of "$T/listing.tide")" lis
 want "a user in a namespace gets the code" is $code 3
 want "the user is told what is not seen" has 'shorter than a tick' "$T/err"
 show "$T/err"
+
+# The same user where perf events are allowed.
+echo 2 >/proc/sys/kernel/perf_event_paranoid
+unshare -p -n -f --mount-proc actor as 1000 lowtide run --out "$T/perf.tide" -- sh -c "$short" 2>"$T/err"
+code=$?
+want "a user with perf events gets the code" is $code 4
+want "a user with perf events has them as the source" is "$(source_of "$T/perf.tide")" perf
+want "a user with perf events sees every short process" is "$(ask "$T/perf.tide" "select count(*) from process")" 11
 
 # As pid 1 of a container, orphans come to us and are reaped.
 unshare -p -f --mount-proc lowtide run --out "$T/pid1.tide" -- sh -c "(actor hold 4 $T/orphan 6 &) ; sleep 0.2; touch $T/orphan; exit 0" 2>"$T/err"

@@ -23,5 +23,6 @@ want "the recording is sound" is "$(ask "$T/copy.tide" "pragma integrity_check")
 want "it holds the job's memory" is "$(ask "$T/copy.tide" "select count(*) > 0 from sample_view where anon_bytes > 15 << 20")" 1
 want "lowtide lists it as finished where it lies" is "$(lowtide list --format json /mnt/share | grep -c finished)" 1
 want "lowtide exports it from there" is "$(lowtide export --to csv /mnt/share/run.tide | head -n 1 | cut -d, -f1)" t_s
+ask "$T/copy.tide" "select text from event" >>"$T/err"
 want "somebody is told that it lies on scratch" has '[Ss]cratch\|9p' "$T/err"
 show "$T/err"
