@@ -102,7 +102,9 @@ impl Gpu {
             UsedGpuMemory::Used(used) => (info.pid, Some(used)),
             UsedGpuMemory::Unavailable => (info.pid, None),
         }));
-        let trusted = !self.own_pids || processes.iter().all(|process| holds_device(&self.root, process.pid));
+        // An empty list in a namespace of our own says nothing either.
+        let shown = || processes.iter().all(|process| holds_device(&self.root, process.pid));
+        let trusted = !self.own_pids || (!processes.is_empty() && shown());
         if trusted { Reading::Known(processes) } else { Reading::Unsupported }
     }
 }

@@ -1,5 +1,5 @@
-//! A real memory cgroup with a limit, and a real OOM kill in it. Where none can be made (no v1 memory controller,
-//! not root), the same steps run on a made-up tree whose counter is moved by hand.
+//! A real memory cgroup (v1 or v2) with a limit, and a real OOM kill in it. Where none can be made (no memory
+//! controller, not root), the same steps run on a made-up tree whose counter is moved by hand.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it cannot go on")]
 
 use lowtide_model::{Bytes, Limit, Reading};
@@ -8,7 +8,7 @@ use lowtide_probe::cgroup::Cgroups;
 use lowtide_probe::fake::FakeProc;
 use lowtide_probe::host::Host;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const LIMIT: u64 = 16 << 20;
@@ -17,11 +17,19 @@ const LIMIT: u64 = 16 << 20;
 struct Own(PathBuf);
 
 impl Own {
+    /// Under v1's memory hierarchy, else under v2's root.
     fn make() -> Option<Self> {
-        let dir = PathBuf::from(format!("/sys/fs/cgroup/memory/lowtide-test-{}", std::process::id()));
+        let name = format!("lowtide-test-{}", std::process::id());
+        let v1 = || Self::with_limit(Path::new("/sys/fs/cgroup/memory").join(&name), "memory.limit_in_bytes");
+        let v2 = || Self::with_limit(Path::new("/sys/fs/cgroup").join(&name), "memory.max");
+        v1().or_else(v2)
+    }
+
+    fn with_limit(dir: PathBuf, file: &str) -> Option<Self> {
         std::fs::create_dir(&dir).ok()?;
         let own = Self(dir);
-        std::fs::write(own.0.join("memory.limit_in_bytes"), LIMIT.to_string()).ok()?;
+        // Where the controller is not switched on there is no such file, and none can be made.
+        std::fs::write(own.0.join(file), LIMIT.to_string()).ok()?;
         Some(own)
     }
 }
