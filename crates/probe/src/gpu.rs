@@ -1,8 +1,8 @@
 //! GPU memory through NVIDIA's management library, loaded at run time: without it there is simply no GPU here.
 //!
-//! Loading it costs tens of megabytes, so the recorder does this in a helper process. NVML tells pids of the first
-//! pid namespace; in another one they mean nothing or somebody else, so there each must be shown to hold the
-//! driver's device, or the processes are not told at all.
+//! Loading it costs tens of megabytes, so the recorder does this in a helper process. In a pid namespace newer
+//! drivers tell our own pids, older ones those of the first namespace, which mean nothing or somebody else here: so
+//! there each must be shown to hold the driver's device, or the processes are not told at all.
 
 use crate::Root;
 use lowtide_model::{Bytes, Reading};
