@@ -68,7 +68,13 @@ pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
 /// Puts the bytes of `from` at `to`: either all of them are there or what was there before.
 pub(crate) fn place(from: &Path, to: &Path) -> io::Result<()> {
     let part = beside(to, &format!(".part-{}", std::process::id()));
-    let placed = copy_through(from, &part).and_then(|()| std::fs::rename(&part, to));
+    let placed = copy_through(from, &part).and_then(|()| {
+        // A log left beside an older file would be taken for the new one's.
+        for tail in ["-wal", "-shm", "-journal"] {
+            let _ = std::fs::remove_file(beside(to, tail));
+        }
+        std::fs::rename(&part, to)
+    });
     if placed.is_err() {
         let _ = std::fs::remove_file(&part);
     }

@@ -51,7 +51,8 @@ fn the_actor_plays_its_task() {
     let place = std::env::var_os(PLACE).map(PathBuf::from).unwrap_or_default();
     match std::env::var(TASK).as_deref() {
         Ok("write for ever") => write_for_ever(&place, Options::default()),
-        Ok("copy for ever") => copy_for_ever(&place),
+        Ok("copy for ever") => write_for_ever(&place, scratch_in(&place, Duration::from_millis(300))),
+        Ok("copy once") => copy_once(&place),
         Ok("fill the disk") => fill_the_disk(&place),
         Ok("end on a full disk") => end_on_a_full_disk(&place),
         Ok("write through fuse") => write_through_fuse(&place),
@@ -79,11 +80,25 @@ fn write_for_ever(place: &Path, options: Options) {
     }
 }
 
-fn copy_for_ever(place: &Path) {
+fn scratch_in(place: &Path, snapshot_every: Duration) -> Options {
     let scratch = place.join("scratch");
     std::fs::create_dir_all(&scratch).unwrap();
-    let every = Duration::from_millis(1500);
-    write_for_ever(place, Options { always_snapshot: true, snapshot_every: every, scratch: Some(scratch) });
+    Options { always_snapshot: true, snapshot_every, scratch: Some(scratch) }
+}
+
+/// Makes the first copy only, and prints a line once rows lie on scratch.
+fn copy_once(place: &Path) {
+    let hour = Duration::from_hours(1);
+    let writer = Writer::create_with(&place.join("run.tide"), meta(), scratch_in(place, hour)).unwrap();
+    let begun = writer.health().written_bytes;
+    for tick in 1.. {
+        writer.push(Entry::Sample(sample(10, tick, tick * 4096)));
+        writer.flush_soon();
+        if writer.health().written_bytes > begun {
+            println!("durable 0");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// A number below `end`, different at each run; no crate needed for fifty of them.
@@ -135,18 +150,25 @@ fn sigkill_at_fifty_random_moments_loses_nothing_that_was_announced() {
 }
 
 #[test]
-fn sigkill_of_a_copied_recording_keeps_the_copy_and_finds_the_scratch_file() {
+fn sigkill_of_a_copied_recording_keeps_what_the_copies_were_said_to_hold() {
     let folder = tempfile::tempdir().unwrap();
     let durable = kill_after("copy for ever", folder.path(), Duration::from_secs(2));
+    assert!(durable > 0);
+    std::fs::remove_dir_all(folder.path().join("scratch")).unwrap();
+    let mut copy = open(&folder.path().join("run.tide")).unwrap();
+    assert_eq!(copy.state(), RunState::CutOff);
+    assert_holds_all_until(&copy.recording().unwrap(), durable);
+}
+
+#[test]
+fn what_a_killed_recorder_had_not_copied_is_found_on_scratch() {
+    let folder = tempfile::tempdir().unwrap();
+    kill_after("copy once", folder.path(), Duration::ZERO);
     let path = folder.path().join("run.tide");
     let all = open(&path).unwrap().recording().unwrap();
-    assert_holds_all_until(&all, durable);
+    assert!(!all.samples.is_empty());
     std::fs::remove_dir_all(folder.path().join("scratch")).unwrap();
-    let mut copy = open(&path).unwrap();
-    assert_eq!(copy.state(), RunState::CutOff);
-    let copied = copy.recording().unwrap();
-    assert_holds_all_until(&copied, durable);
-    assert!(copied.samples.len() < all.samples.len(), "scratch held more than the copy");
+    assert!(open(&path).unwrap().recording().unwrap().samples.is_empty(), "the copy alone is from the start");
 }
 
 fn mount_small_tmpfs(place: &Path, options: &str) {
@@ -266,6 +288,46 @@ fn a_vanished_folder_is_noticed_and_nothing_recorded_is_lost_when_it_is_back() {
 }
 
 #[test]
+fn a_removed_file_comes_back_whole_and_a_log_left_behind_does_not_spoil_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tide");
+    let writer = Writer::create(&path, meta()).unwrap();
+    (1..=500).for_each(|tick| writer.push(Entry::Sample(sample(10, tick, 4096))));
+    writer.announce(Tick(500));
+    writer.flush_soon();
+    wait_for(|| writer.health().durable == Some(Tick(500)));
+    std::fs::remove_file(&path).unwrap();
+    let log = folder.path().join("run.tide-wal");
+    assert!(log.exists());
+    writer.push(Entry::Sample(sample(10, 501, 4096)));
+    writer.announce(Tick(501));
+    writer.flush_soon();
+    wait_for(|| path.exists());
+    assert!(!log.exists(), "no log beside the new file");
+    assert_eq!(writer.finish(finished()).unwrap(), path);
+    assert_holds_all_until(&open(&path).unwrap().recording().unwrap(), 501);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_strangers_file_that_took_the_place_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tide");
+    let writer = Writer::create(&path, meta()).unwrap();
+    std::fs::rename(&path, folder.path().join("moved.tide")).unwrap();
+    std::fs::write(&path, "precious").unwrap();
+    writer.push(Entry::Sample(sample(10, 1, 4096)));
+    writer.flush_soon();
+    wait_for(|| writer.health().trouble.is_some());
+    assert!(writer.health().trouble.unwrap().contains("another file lies there now"));
+    let lies = writer.finish(finished()).unwrap();
+    assert_ne!(lies, path);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    assert_eq!(open(&lies).unwrap().recording().unwrap().samples.len(), 1);
+    std::fs::remove_file(lies).unwrap();
+}
+
+#[test]
 fn a_finish_without_the_folder_says_where_the_recording_lies() {
     let folder = tempfile::tempdir().unwrap();
     let scratch = tempfile::tempdir().unwrap();
@@ -349,7 +411,8 @@ fn hang(place: &Path) {
     std::fs::create_dir(&seen).unwrap();
     let mut fuse = Command::new("bindfs").arg("-f").arg(&real).arg(&seen).spawn().unwrap();
     wait_for(|| std::fs::read_to_string("/proc/self/mounts").unwrap().contains(seen.to_str().unwrap()));
-    let options = Options { snapshot_every: Duration::from_millis(100), ..Options::default() };
+    let options =
+        Options { snapshot_every: Duration::from_millis(100), scratch: Some(place.to_owned()), ..Options::default() };
     let writer = Writer::create_with(&seen.join("run.tide"), meta(), options).unwrap();
     let pid = nix::unistd::Pid::from_raw(fuse.id().cast_signed());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();

@@ -51,6 +51,42 @@ fn a_file_cut_at_any_place_gives_an_error_or_a_part() {
     assert!(errors > 10, "{errors} errors, {parts} parts");
 }
 
+/// A log torn by a power cut or a bad copy gives the rows before the tear.
+#[test]
+fn a_torn_log_costs_its_tail_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("live.tide");
+    let dead = lowtide_model::ProcKey { pid: 1, start_ticks: u64::MAX >> 1 };
+    let writer = Writer::create(&path, lowtide_model::Meta { recorder: Some(dead), ..meta() }).unwrap();
+    let mut tick = 0;
+    for _ in 0..3 {
+        for _ in 0..50 {
+            tick += 1;
+            writer.push(lowtide_store::Entry::Sample(made::sample(10, tick, 4096)));
+        }
+        writer.announce(lowtide_model::Tick(tick));
+        writer.flush_soon();
+        made::wait_for(|| writer.health().durable == Some(lowtide_model::Tick(tick)));
+    }
+    let (file, log) =
+        (std::fs::read(&path).unwrap(), std::fs::read(folder.path().join("live.tide-wal")).unwrap());
+    let mut seen = std::collections::BTreeSet::new();
+    for end in (0..=log.len()).step_by(509).chain([log.len()]) {
+        let torn = tempfile::tempdir().unwrap();
+        let path = torn.path().join("torn.tide");
+        std::fs::write(&path, &file).unwrap();
+        std::fs::write(torn.path().join("torn.tide-wal"), &log[..end]).unwrap();
+        let part = read(&path).unwrap();
+        assert!(
+            part.samples.iter().map(|row| row.tick.0).eq(1..=part.samples.len() as u64),
+            "whole commits only"
+        );
+        seen.insert(part.samples.len());
+        assert_eq!(std::fs::read_dir(torn.path()).unwrap().count(), 1, "folded");
+    }
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), [0, 50, 100, 150]);
+}
+
 #[test]
 fn damage_in_the_middle_costs_rows_and_is_told() {
     let folder = tempfile::tempdir().unwrap();

@@ -43,15 +43,20 @@ pub(crate) struct Standing {
 /// Where the open file lies.
 #[derive(Debug)]
 enum Place {
-    /// Where it was asked for.
-    Direct { identity: Option<(u64, u64)> },
+    /// Where it was asked for; `left` once that takes no more.
+    Direct { identity: Identity, left: bool },
     /// On scratch.
     Scratch(Copies),
 }
 
+/// What tells our file from a stranger's of the same name.
+type Identity = Option<(u64, u64)>;
+
 /// Copies to the asked place.
 #[derive(Debug)]
 struct Copies {
+    /// The file there that is ours to replace.
+    ours: Identity,
     every: Duration,
     next: Instant,
     /// What the newest copy holds.
@@ -61,8 +66,8 @@ struct Copies {
 
 impl Copies {
     /// The first is due at once.
-    fn new(every: Duration) -> Self {
-        Self { every, next: Instant::now(), holds: None, trouble: None }
+    fn new(every: Duration, ours: Identity) -> Self {
+        Self { ours, every, next: Instant::now(), holds: None, trouble: None }
     }
 }
 
@@ -91,12 +96,12 @@ impl Disk {
         let cannot = options.always_snapshot || cannot_carry(asked).is_some();
         let direct = if cannot { None } else { begin(asked, &meta, None).ok() };
         let (conn, path, place) = if let Some(conn) = direct {
-            (conn, asked.to_owned(), Place::Direct { identity: identity(asked) })
+            (conn, asked.to_owned(), Place::Direct { identity: identity(asked), left: false })
         } else {
             // A first try may have left a log; the first copy puts the file itself there.
             files::remove(asked);
             let (conn, path) = on_scratch(asked, &meta, &options)?;
-            (conn, path, Place::Scratch(Copies::new(options.snapshot_every)))
+            (conn, path, Place::Scratch(Copies::new(options.snapshot_every, None)))
         };
         let now = Instant::now();
         let mut disk = Self {
@@ -215,10 +220,8 @@ impl Disk {
 
     /// Notices that the file is no longer where it was, and goes on on scratch with all that was recorded.
     fn follow_the_file(&mut self) -> Result<(), StoreError> {
-        let Place::Direct { identity: known } = &self.place else {
-            return Ok(());
-        };
-        if identity(&self.file) == *known {
+        let Place::Direct { identity: known, left } = self.place else { return Ok(()) };
+        if !left && identity(&self.file) == known {
             return Ok(());
         }
         let target = scratch_file(self.options.scratch.as_deref(), &scratch_name(&self.meta))?;
@@ -230,7 +233,7 @@ impl Disk {
         let old = std::mem::replace(&mut self.conn, conn);
         drop(old);
         self.file = target;
-        self.place = Place::Scratch(Copies::new(self.options.snapshot_every));
+        self.place = Place::Scratch(Copies::new(self.options.snapshot_every, known));
         Ok(())
     }
 
@@ -250,8 +253,14 @@ impl Disk {
         if Instant::now() < copies.next {
             return;
         }
-        match file::put_copy(&self.conn, &self.file, &self.asked) {
+        let put = if may_replace(&self.asked, copies.ours, &self.meta) {
+            file::put_copy(&self.conn, &self.file, &self.asked)
+        } else {
+            Err("another file lies there now".to_owned())
+        };
+        match put {
             Ok(bytes) => {
+                copies.ours = identity(&self.asked);
                 let share = u32::try_from(bytes / COPY_EVERY_MINUTE_BYTES).unwrap_or(u32::MAX);
                 copies.every = self.options.snapshot_every.saturating_mul(share.saturating_add(1));
                 copies.next = Instant::now() + copies.every;
@@ -272,10 +281,8 @@ impl Disk {
     /// Gives up a place that takes no more: the next commit goes to scratch, with all that was recorded before.
     /// False if that was tried already.
     pub(crate) fn leave(&mut self) -> bool {
-        let Place::Direct { identity } = &mut self.place else {
-            return false;
-        };
-        identity.take().is_some()
+        let Place::Direct { left, .. } = &mut self.place else { return false };
+        !std::mem::replace(left, true)
     }
 
     /// Makes it one file, for ever, and says where it lies: the asked place, or scratch where that failed.
@@ -294,6 +301,15 @@ impl Disk {
         }
         self.file
     }
+}
+
+/// Nothing is replaced but what we put there. Some file systems change a file's number: then its run id tells.
+fn may_replace(asked: &Path, ours: Identity, meta: &Meta) -> bool {
+    if asked.symlink_metadata().is_err() || (ours.is_some() && identity(asked) == ours) {
+        return true;
+    }
+    let found = crate::open(asked).and_then(|mut reader| reader.meta());
+    ours.is_some() && found.is_ok_and(|found| !found.run_id.is_empty() && found.run_id == meta.run_id)
 }
 
 fn lost_rows(batch: &Batch, lost: u64) -> Event {
