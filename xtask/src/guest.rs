@@ -309,12 +309,9 @@ impl Image {
         machine.stdin(Stdio::null()).stdout(Stdio::piped());
         let child = machine.spawn().map_err(|error| format!("cannot start qemu: {error}"))?;
         let told = listen(child, accelerator, begun);
-        say(&format!(
-            "{} in {:.0} s; the kernel's own words are in {}",
-            accelerator.name(),
-            begun.elapsed().as_secs_f64(),
-            console.display()
-        ));
+        let how = if told.up { "done" } else { "did not boot" };
+        let (name, seconds) = (accelerator.name(), begun.elapsed().as_secs_f64());
+        say(&format!("{name}: {how} after {seconds:.0} s; the kernel's own words: {}", console.display()));
         Ok(told)
     }
 }

@@ -41,6 +41,14 @@ want "a user with perf events gets the code" is $code 4
 want "a user with perf events has them as the source" is "$(source_of "$T/perf.tide")" perf
 want "a user with perf events sees every short process" is "$(ask "$T/perf.tide" "select count(*) from process")" 11
 
+# perf tells that a process ended before anybody can wait for it, and not how.
+known=0
+for i in 1 2 3 4 5 6 7 8 9 10; do
+    unshare -n lowtide run --quiet --out "$T/end$i.tide" -- sh -c 'exit 4'
+    [ "$(end_of_root "$T/end$i.tide")" = "code 4" ] && known=$((known + 1))
+done
+want "with perf events the command's end is known each time" is $known 10
+
 # As pid 1 of a container, orphans come to us and are reaped.
 unshare -p -f --mount-proc lowtide run --out "$T/pid1.tide" -- sh -c "(actor hold 4 $T/orphan 6 &) ; sleep 0.2; touch $T/orphan; exit 0" 2>"$T/err"
 code=$?

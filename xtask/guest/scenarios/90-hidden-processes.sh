@@ -16,6 +16,7 @@ wait $recorder
 code=$?
 want "the code is passed on" is $code 6
 want "the user's own processes are recorded" is "$(ask "$T/hide.tide" "select count(*) > 0 from sample_view where comm = 'actor' and anon_bytes > 15 << 20")" 1
+want "nothing is made up for what is hidden" is "$(ask "$T/hide.tide" "select count(*) from sample_view where comm like 'actor-of%'")" 0
 want "the recording is whole" is "$(ask "$T/hide.tide" "select value from meta where key = 'state'" | tr -d '"')" finished
 processes "$T/hide.tide"
 show "$T/err"
