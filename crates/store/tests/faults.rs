@@ -411,8 +411,11 @@ fn hang(place: &Path) {
     std::fs::create_dir(&seen).unwrap();
     let mut fuse = Command::new("bindfs").arg("-f").arg(&real).arg(&seen).spawn().unwrap();
     wait_for(|| std::fs::read_to_string("/proc/self/mounts").unwrap().contains(seen.to_str().unwrap()));
-    let options =
-        Options { snapshot_every: Duration::from_millis(100), scratch: Some(place.to_owned()), ..Options::default() };
+    let options = Options {
+        snapshot_every: Duration::from_millis(100),
+        scratch: Some(place.to_owned()),
+        ..Options::default()
+    };
     let writer = Writer::create_with(&seen.join("run.tide"), meta(), options).unwrap();
     let pid = nix::unistd::Pid::from_raw(fuse.id().cast_signed());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();

@@ -258,6 +258,8 @@ fn a_file_without_a_curve_says_what_was_tried() {
     {
         assert!(error.contains(form), "{form} in {error}");
     }
+    let packed = parse(Path::new("log.gz"), &[0x1F, 0x8B, 8, 0], &Hints::default()).unwrap_err();
+    assert_eq!(packed.to_string(), "log.gz is packed by gzip, not a text or event file");
     let folder = tempfile::tempdir().unwrap();
     assert!(matches!(read(folder.path(), &Hints::default()), Err(ImportError::Folder { .. })));
     assert!(matches!(read(Path::new("/not/there"), &Hints::default()), Err(ImportError::Io { .. })));

@@ -23,6 +23,17 @@ const LARGEST_FILE_BYTES: u64 = 1 << 30;
 /// More curves than this are no run but a fleet; the highest are kept.
 const MOST_CURVES: usize = 256;
 
+/// How files begin that hold no curve as they are.
+const OTHERS: &[(&[u8], &str)] = &[
+    (b"SQLite format 3\0", "an SQLite file"),
+    (&[0x1F, 0x8B], "packed by gzip"),
+    (b"PK\x03\x04", "a zip archive"),
+    (&[0x28, 0xB5, 0x2F, 0xFD], "packed by zstd"),
+    (b"PAR1", "a Parquet file"),
+    (b"%PDF", "a PDF"),
+    (b"\x89PNG", "a picture"),
+];
+
 /// What the user says of a file, in place of guesses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
@@ -59,6 +70,14 @@ pub enum ImportError {
         path: PathBuf,
         /// Its size.
         size: u64,
+    },
+    /// It is for `open`, or for another program.
+    #[error("{} is {what}, not a text or event file", path.display())]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
     },
     /// No form fits.
     #[error("no memory curve found in {}; tried {}", path.display(), tried.join("; "))]
@@ -103,6 +122,9 @@ pub fn parse(path: &Path, bytes: &[u8], hints: &Hints) -> Result<Vec<Curve>, Imp
         && numbers::unit(unit).is_none()
     {
         return Err(ImportError::Unit { unit: unit.clone() });
+    }
+    if let Some((_, what)) = OTHERS.iter().find(|(start, _)| bytes.starts_with(start)) {
+        return Err(ImportError::Other { path: path.to_owned(), what });
     }
     let mut tried = Vec::new();
     let curves = first_form_that_fits(bytes, hints, &mut tried);
