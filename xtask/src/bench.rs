@@ -1,5 +1,290 @@
-//! `cargo xtask bench`: the promised numbers.
+//! `cargo xtask bench`: the promised numbers, as ratios measured side by side in one run.
+//!
+//! CPU time, never wall time: these machines are shared. Each figure comes with its spread; a figure that misses its
+//! promise is marked, and the command fails.
 
-pub(crate) fn bench(_: &[String]) -> Result<(), String> {
-    Err("not there yet".to_owned())
+use crate::commands::{cargo, root, run};
+use crate::test::python;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
+
+/// What the peers need.
+const PEERS: [&str; 4] = ["psutil", "memory_profiler", "psrecord", "setuptools<81"];
+/// Foreign processes around the job.
+const FOREIGN: usize = 2000;
+/// Workers of the job: with their parent 25 processes.
+const WORKERS: usize = 24;
+
+/// The programs that are measured.
+struct Bench {
+    lowtide: PathBuf,
+    actor: PathBuf,
+    python: PathBuf,
+    folder: PathBuf,
+    seconds: u64,
+    missed: Vec<String>,
+}
+
+pub(crate) fn bench(rest: &[String]) -> Result<(), String> {
+    run(cargo().args(["build", "--release", "--locked", "-p", "lowtide", "--bin", "lowtide", "--example", "actor"]))?;
+    let python = python("bench-python", &PEERS)?;
+    let folder = root().join("target/bench");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    let release = root().join("target/release");
+    let quick = rest.iter().any(|word| word == "--quick");
+    let mut bench = Bench {
+        lowtide: release.join("lowtide"),
+        actor: release.join("examples/actor"),
+        python,
+        folder,
+        seconds: if quick { 8 } else { 30 },
+        missed: Vec::new(),
+    };
+    bench.all()?;
+    if bench.missed.is_empty() { Ok(()) } else { Err(format!("promises missed: {}", bench.missed.join("; "))) }
+}
+
+impl Bench {
+    fn all(&mut self) -> Result<(), String> {
+        println!("one run on this machine, CPU time; {WORKERS} workers and their parent at 4 Hz, {FOREIGN} foreign processes\n");
+        let foreign = Crowd::start(&self.actor, FOREIGN)?;
+        let ours = self.recorder()?;
+        let theirs = self.psutil()?;
+        let mprof = self.sampler("mprof", &["-m", "mprof", "run", "--include-children", "--interval", "0.25"])?;
+        let psrecord = self.sampler("psrecord", &["-m", "psrecord", "--include-children", "--interval", "0.25"])?;
+        drop(foreign);
+        let processes = (WORKERS + 1) as f64;
+        let per_sample = ours.cpu_per_tick / processes;
+        println!("recorder        {:8.1} us a tick, {:.2} us a process-sample", ours.cpu_per_tick * 1e6, per_sample * 1e6);
+        self.hold("recorder at 1 Hz, % of one core", ours.cpu_per_tick * 100.0, 0.1);
+        self.hold("recorder's peak memory, MiB", ours.peak_mib, 16.0);
+        println!("psutil oneshot  {:8.1} us a process-sample", theirs * 1e6);
+        self.reach("psutil's CPU over ours, per process-sample", theirs / per_sample, 20.0);
+        println!("mprof           {:8.1} us a process-sample", mprof / processes * 1e6);
+        self.reach("mprof's CPU over ours, per process-sample", mprof / processes / per_sample, 20.0);
+        println!("psrecord        {:8.1} us a process-sample, ratio {:.0}", psrecord / processes * 1e6, psrecord / processes / per_sample);
+        self.hold("recording, MiB kept an hour", ours.kept_mib_hour, 1.0);
+        self.hold("recording, MiB written an hour", ours.written_mib_hour, 20.0);
+        self.storm()?;
+        self.mmap_latency()
+    }
+
+    fn hold(&mut self, what: &str, value: f64, most: f64) {
+        let kept = value <= most;
+        println!("  {} {what}: {value:.3} (promised: at most {most})", if kept { "ok  " } else { "MISS" });
+        if !kept {
+            self.missed.push(what.to_owned());
+        }
+    }
+
+    fn reach(&mut self, what: &str, value: f64, least: f64) {
+        let reached = value >= least;
+        println!("  {} {what}: {value:.1} (promised: at least {least})", if reached { "ok  " } else { "MISS" });
+        if !reached {
+            self.missed.push(what.to_owned());
+        }
+    }
+
+    fn lowtide(&self, file: &Path, flags: &[&str], job: &[&str]) -> Command {
+        let mut command = Command::new(&self.lowtide);
+        command.arg("run").arg("--quiet").arg("--out").arg(file).args(flags).arg("--").arg(&self.actor).args(job);
+        command.env("XDG_RUNTIME_DIR", &self.folder);
+        command
+    }
+
+    /// The recorder over a flat job of 25, among the foreign ones.
+    fn recorder(&self) -> Result<Ours, String> {
+        let file = self.folder.join("flat.tide");
+        let workers = WORKERS.to_string();
+        let mut job = Held::start(&mut self.lowtide(&file, &["--interval", "250ms"], &["crowd", &workers]))?;
+        std::thread::sleep(Duration::from_secs(3));
+        let (cpu, written) = (cpu_of(job.pid()), written_by(job.pid()));
+        std::thread::sleep(Duration::from_secs(self.seconds));
+        let ticks = self.seconds as f64 * 4.0;
+        let cpu_per_tick = (cpu_of(job.pid()) - cpu) / ticks;
+        let written = written_by(job.pid()) - written;
+        let peak_mib = peak_of(job.pid());
+        let size = || std::fs::metadata(&file).map_or(0, |file| file.len()) as f64;
+        job.end();
+        let hours = self.seconds as f64 / 3600.0;
+        // Tables, indexes and the first row of each process are paid once; the rest is by time.
+        let kept = (size() - 96.0 * 1024.0).max(0.0);
+        let mib = 1024.0 * 1024.0;
+        Ok(Ours { cpu_per_tick, peak_mib, kept_mib_hour: kept / mib / hours, written_mib_hour: written / mib / hours })
+    }
+
+    fn psutil(&self) -> Result<f64, String> {
+        let crowd = Crowd::start(&self.actor, WORKERS)?;
+        let script = root().join("xtask/bench/psutil_loop.py");
+        let output = Command::new(&self.python)
+            .arg(script)
+            .args([crowd.pid().to_string(), self.seconds.to_string(), "0.25".to_owned()])
+            .output()
+            .map_err(|error| format!("cannot run psutil's loop: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.trim().parse().map_err(|_| format!("psutil's loop said: {text}{}", String::from_utf8_lossy(&output.stderr)))
+    }
+
+    /// CPU seconds a tick of a Python sampler that runs the same job.
+    fn sampler(&self, name: &str, arguments: &[&str]) -> Result<f64, String> {
+        let mut command = Command::new(&self.python);
+        command.args(arguments).current_dir(&self.folder);
+        let workers = WORKERS.to_string();
+        if name == "psrecord" {
+            command.arg("--log").arg(self.folder.join("psrecord.txt"));
+            command.arg(format!("{} crowd {workers}", self.actor.display()));
+        } else {
+            command.arg("--output").arg(self.folder.join("mprof.dat")).arg(&self.actor).args(["crowd", &workers]);
+        }
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("cannot start {name}: {error}"))?;
+        std::thread::sleep(Duration::from_secs(4));
+        let before = cpu_of(child.id());
+        std::thread::sleep(Duration::from_secs(self.seconds));
+        let spent = cpu_of(child.id()) - before;
+        drop(child.stdin.take());
+        let _ = child.kill();
+        let _ = child.wait();
+        if spent <= 0.0 { Err(format!("{name} did not run")) } else { Ok(spent / (self.seconds as f64 * 4.0)) }
+    }
+
+    fn storm(&mut self) -> Result<(), String> {
+        let file = self.folder.join("storm.tide");
+        let mut job = Held::start_bare(&mut self.lowtide(&file, &[], &["storm", "1000", "20"]))?;
+        let mut cpu = 0.0;
+        while matches!(job.child.try_wait(), Ok(None)) {
+            cpu = cpu_of(job.pid()).max(cpu);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let recording = lowtide_store::open(&file).and_then(|mut reader| reader.recording());
+        let recording = recording.map_err(|error| error.to_string())?;
+        let seconds = recording.meta.ended.unwrap_or_default().seconds();
+        println!("\nfork storm: {} processes in {seconds:.1} s, {cpu:.3} s of our CPU", recording.processes.len());
+        self.hold("processes of the storm that were missed", 1001.0 - recording.processes.len() as f64, 0.0);
+        Ok(())
+    }
+
+    /// The job's mmap latency with and without us, in turns.
+    fn mmap_latency(&mut self) -> Result<(), String> {
+        let mut alone = Vec::new();
+        let mut watched = Vec::new();
+        for round in 0..5 {
+            alone.push(latency(Command::new(&self.actor).args(["mmaps", "4000"]))?);
+            let file = self.folder.join(format!("mmaps{round}.tide"));
+            watched.push(latency(&mut self.lowtide(&file, &[], &["mmaps", "4000"]))?);
+        }
+        println!("\nmmap of 1 MiB in the job, five rounds in turns (median, least to most):");
+        for (name, at) in [("p50 us", 0), ("p99.9 us", 1), ("CPU s", 2)] {
+            let pick = |rounds: &[[f64; 3]]| spread(rounds.iter().map(|round| round[at]).collect());
+            println!("  {name:<9} alone {}   recorded {}", pick(&alone), pick(&watched));
+        }
+        Ok(())
+    }
+}
+
+struct Ours {
+    cpu_per_tick: f64,
+    peak_mib: f64,
+    kept_mib_hour: f64,
+    written_mib_hour: f64,
+}
+
+fn spread(mut values: Vec<f64>) -> String {
+    values.sort_by(f64::total_cmp);
+    let (least, middle, most) = (values[0], values[values.len() / 2], values[values.len() - 1]);
+    format!("{middle:9.3} ({least:.3} to {most:.3})")
+}
+
+/// p50, p99.9 in microseconds and CPU seconds, as the actor prints them.
+fn latency(command: &mut Command) -> Result<[f64; 3], String> {
+    let output = command.stderr(Stdio::null()).output().map_err(|error| format!("cannot run the actor: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    <[f64; 3]>::try_from(numbers).map_err(|_| format!("the actor said: {text}"))
+}
+
+/// A program that says `ready` and waits for its standard input to close.
+struct Held {
+    child: Child,
+    stdin: Option<ChildStdin>,
+}
+
+impl Held {
+    fn start(command: &mut Command) -> Result<Self, String> {
+        let mut held = Self::start_bare(command)?;
+        let stdout = held.child.stdout.take().ok_or("no standard output")?;
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if line == "ready" {
+                return Ok(held);
+            }
+        }
+        Err("the actor ended before it was ready".to_owned())
+    }
+
+    fn start_bare(command: &mut Command) -> Result<Self, String> {
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.map_err(|error| format!("cannot start: {error}"))?;
+        let stdin = child.stdin.take();
+        Ok(Self { child, stdin })
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn end(&mut self) {
+        drop(self.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Many idle processes.
+struct Crowd(Held);
+
+impl Crowd {
+    fn start(actor: &Path, count: usize) -> Result<Self, String> {
+        Held::start(Command::new(actor).args(["crowd", &count.to_string()])).map(Self)
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.pid()
+    }
+}
+
+/// CPU seconds of all threads of a process, from the scheduler's own nanoseconds.
+fn cpu_of(pid: u32) -> f64 {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().filter_map(Result::ok);
+    let of_task = |task: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+        text.split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0)
+    };
+    tasks.map(of_task).sum::<f64>() / 1e9
+}
+
+fn written_by(pid: u32) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+    field(&text, "wchar:")
+}
+
+fn peak_of(pid: u32) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    field(&text, "VmHWM:") / 1024.0
+}
+
+fn field(text: &str, name: &str) -> f64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|rest| rest.split_whitespace().next()).and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }

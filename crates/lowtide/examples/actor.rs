@@ -34,6 +34,7 @@ fn main() {
         "daemon" => daemon(number(0, 1500)),
         "signals" => signals(&words[2]),
         "fast" => fast(number(0, 200)),
+        "mmaps" => mmaps(number(0, 1000)),
         _ => {
             eprintln!("no such actor: {mode}");
             exit(64);
@@ -91,6 +92,30 @@ fn eat() {
 fn fast(mib: usize) {
     drop(written(mib));
     pause(50);
+}
+
+/// Maps, touches and unmaps 1 MiB again and again; prints the median and the 99.9th percentile of the mapping in
+/// microseconds, and the CPU seconds it all took.
+fn mmaps(count: usize) {
+    let held = written(256);
+    let mut latencies: Vec<f64> = (0..count).map(|_| one_mmap()).collect();
+    latencies.sort_by(f64::total_cmp);
+    let at = |part: f64| latencies[((latencies.len() - 1) as f64 * part) as usize];
+    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF).unwrap_or_else(|_| exit(70));
+    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    println!("{} {} {}", at(0.5), at(0.999), seconds(usage.user_time()) + seconds(usage.system_time()));
+    drop(held);
+}
+
+fn one_mmap() -> f64 {
+    let begun = std::time::Instant::now();
+    // Above the allocator's threshold, so each one is a mapping of its own.
+    let memory: Vec<u8> = Vec::with_capacity(MIB);
+    let took = begun.elapsed().as_secs_f64() * 1e6;
+    std::hint::black_box(&memory);
+    drop(memory);
+    pause(1);
+    took
 }
 
 /// A wrapper: starts the given program and waits, holding nothing.

@@ -139,7 +139,7 @@ fn hidden_limits(root: &Root) -> Ability {
         "cgroup limits",
         limit,
         detail,
-        "limits above this container are hidden: give the real one with --limit",
+        "limits above this container are hidden: ask whoever runs it which one holds",
     )
 }
 
@@ -158,7 +158,7 @@ fn sources(root: &Root) -> Vec<Ability> {
             "fork events (perf)",
             perf,
             proven,
-            "set kernel.perf_event_paranoid to 2, or accept that processes shorter than a tick are not seen",
+            "allow perf_event_open (kernel.perf_event_paranoid at most 2, and the container's seccomp profile), or accept that processes shorter than a tick are not seen",
         ),
     ]
 }

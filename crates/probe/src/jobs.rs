@@ -54,6 +54,9 @@ const SURROUNDINGS: &[&str] = &[
 ];
 const SHELLS: &[&str] = &["ash", "bash", "csh", "dash", "fish", "ksh", "nu", "sh", "tcsh", "xonsh", "zsh"];
 
+/// A launcher starts its job within this time (60 s, in clock ticks of 10 ms): environments are resolved, images pulled.
+const LAUNCH_TICKS: u64 = 6000;
+
 /// Resident memory from which a tree is worth listing: less than any interpreter with a tensor library loaded.
 const WORTH_LISTING: Bytes = Bytes::from_mib(48);
 
@@ -177,11 +180,19 @@ impl<'a> Machine<'a> {
         for _ in 0..self.processes.len() {
             let parent = self.processes.get(&top).map_or(0, |entry| entry.stat.ppid);
             match self.processes.get(&parent) {
-                Some(entry) if !entry.surrounding => top = parent,
+                Some(entry) if !entry.surrounding && self.belongs_with(top, entry) => top = parent,
                 _ => break,
             }
         }
         top
+    }
+
+    /// Whether a parent is of the same job: it made the child by fork alone, or started it soon after it was started
+    /// itself, as wrappers and launchers do. Servers, notebooks and agents live long before the jobs they start.
+    fn belongs_with(&self, child: u32, parent: &Entry) -> bool {
+        let Some(child) = self.processes.get(&child) else { return false };
+        let forked = child.stat.layout.is_some() && child.stat.layout == parent.stat.layout;
+        forked || child.stat.start_ticks.saturating_sub(parent.stat.start_ticks) <= LAUNCH_TICKS
     }
 
     fn candidates(&self, wanted: impl Fn(&Candidate) -> bool) -> Vec<Candidate> {

@@ -90,7 +90,7 @@ impl Anchors {
         }
         let why = self.reason(view)?;
         self.spent.retain(|(at, _)| view.now.since(*at) < MINUTE);
-        let left = BUDGET.saturating_sub(self.spent.iter().map(|(_, took)| *took).sum());
+        let left = self.left();
         let need = Duration::from_nanos((view.rss_sum.as_f64() * self.ns_per_byte) as u64);
         self.refused = need > left;
         (!self.refused).then_some(why)
@@ -112,13 +112,22 @@ impl Anchors {
         (level && part(view.rss_sum, round.rss_sum) > NEW_LEVEL_PART).then_some(Why::Settled)
     }
 
-    /// A round was made: what it read through and how long the maps were held.
-    pub(crate) fn made(&mut self, view: View, took: Duration) {
+    /// What is left of the budget in this minute.
+    pub(crate) fn left(&self) -> Duration {
+        BUDGET.saturating_sub(self.spent.iter().map(|(_, took)| *took).sum())
+    }
+
+    /// A round was made, or given up: what it read through and how long the maps were held.
+    pub(crate) fn made(&mut self, view: View, took: Duration, complete: bool) {
         self.spent.push((view.now, took));
         self.total += took;
         if view.rss_sum > Bytes::from_mib(64) {
             let measured = took.as_nanos() as f64 / view.rss_sum.as_f64();
-            self.ns_per_byte = 0.5 * self.ns_per_byte + 0.5 * measured;
+            self.ns_per_byte = measured.max(0.5 * self.ns_per_byte + 0.5 * measured);
+        }
+        if !complete {
+            self.refused = true;
+            return;
         }
         self.round = Some(Round { at: view.now, members: self.members, rss_sum: view.rss_sum });
     }
@@ -151,7 +160,7 @@ mod tests {
         let mut anchors = Anchors::new();
         assert_eq!(anchors.due(view(0.2, 100, 7)), None, "too fresh");
         assert_eq!(anchors.due(view(1.3, 100, 7)), Some(Why::Changed));
-        anchors.made(view(1.3, 100, 7), Duration::from_millis(1));
+        anchors.made(view(1.3, 100, 7), Duration::from_millis(1), true);
         assert_eq!(anchors.due(view(30.0, 100, 7)), None);
     }
 
@@ -169,7 +178,7 @@ mod tests {
     fn a_new_level_is_read_when_it_has_settled() {
         let mut anchors = Anchors::new();
         anchors.due(view(2.0, 100, 7));
-        anchors.made(view(2.0, 100, 7), Duration::from_millis(1));
+        anchors.made(view(2.0, 100, 7), Duration::from_millis(1), true);
         assert_eq!(anchors.due(view(10.0, 200, 7)), None, "still moving");
         assert_eq!(anchors.due(view(26.0, 200, 7)), Some(Why::Settled));
     }
@@ -182,7 +191,7 @@ mod tests {
             let at = f64::from(step) / 10.0;
             let view = View { unsharing: true, ..view(at, 300, u64::from(step / 20)) };
             if anchors.due(view).is_some() {
-                anchors.made(view, Duration::from_millis(9));
+                anchors.made(view, Duration::from_millis(9), true);
                 spent.push(at);
             }
         }

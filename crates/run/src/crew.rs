@@ -4,7 +4,7 @@
 //! no more memory than its living ones.
 
 use crate::rows::{Gather, Measured};
-use lowtide_model::{Bytes, Exit, Limit, ProcKey, Process, Pss, Reading, Role, SampleRow, Span, Tick};
+use lowtide_model::{Bytes, Event, EventKind, Exit, Limit, ProcKey, Process, Pss, Reading, Role, SampleRow, Span, Tick};
 use lowtide_probe::tree::Change;
 use lowtide_probe::{ProcessReader, Root, Stat, Statm, Status};
 use lowtide_store::{Entry, mask_argv};
@@ -34,6 +34,7 @@ pub(crate) struct Member {
     minute_ago: Option<(Tick, Bytes)>,
     /// Where its code and stack begin: changed only by an exec.
     layout: Option<(u64, u64)>,
+    told_denied: bool,
     pub(crate) address_space: Option<Bytes>,
 }
 
@@ -41,6 +42,16 @@ impl Member {
     /// The newest tick.
     pub(crate) fn newest(&self) -> Option<&SampleRow> {
         self.gather.newest()
+    }
+
+    /// Says once that something of this process may not be read.
+    fn denied(&mut self, tick: Tick, what: &str) -> Option<Entry> {
+        if std::mem::replace(&mut self.told_denied, true) {
+            return None;
+        }
+        let text = format!("process {}: {what} may not be read (denied)", self.facts.key.pid);
+        let (kind, process) = (EventKind::Unreadable, Some(self.facts.key));
+        Some(Entry::Event(Event { tick, kind, process, text, data: None }))
     }
 
     /// The proportional size when it was last read.
@@ -83,6 +94,15 @@ impl Member {
 pub(crate) struct Unshared {
     pub(crate) process: ProcKey,
     pub(crate) bytes: Bytes,
+}
+
+/// What came of a round of sharing readings.
+pub(crate) struct Sharing {
+    /// How long maps were held.
+    pub(crate) held: Duration,
+    /// Whether everybody was read.
+    pub(crate) complete: bool,
+    pub(crate) unshared: Vec<Unshared>,
 }
 
 /// All living processes.
@@ -210,6 +230,7 @@ impl Crew {
             minute_start: None,
             minute_ago: None,
             layout,
+            told_denied: false,
             address_space,
         };
         self.members.insert(key, member);
@@ -268,24 +289,35 @@ impl Crew {
         execed.into_iter().for_each(|key| self.execed(key, out));
     }
 
-    /// Reads the sharing split of every process, at once, so that the parts add up. Gives how long maps were held.
-    pub(crate) fn read_sharing(&mut self, now: Tick, out: &mut Vec<Entry>) -> (Duration, Vec<Unshared>) {
+    /// Reads the sharing split of every process, at once, so that the parts add up. Given up when it takes longer than
+    /// `most`: a part of it would be worse than none. Gives how long maps were held and what was un-shared.
+    pub(crate) fn read_sharing(&mut self, now: Tick, most: Duration, out: &mut Vec<Entry>) -> Sharing {
         let mut held = Duration::ZERO;
-        let mut unshared = Vec::new();
-        for member in self.members.values_mut() {
-            let Some((pss, took)) = member.reader.as_mut().and_then(|reader| reader.rollup().known()) else {
-                continue;
-            };
+        let mut readings: Vec<(ProcKey, Pss)> = Vec::new();
+        for (key, member) in &mut self.members {
+            let Some(reading) = member.reader.as_mut().map(ProcessReader::rollup) else { continue };
+            if reading == Reading::Denied {
+                out.extend(member.denied(now, "sharing (smaps_rollup)"));
+            }
+            let Some((pss, took)) = reading.known() else { continue };
             held += took;
+            readings.push((*key, pss));
+            if held > most {
+                return Sharing { held, complete: false, unshared: Vec::new() };
+            }
+        }
+        let mut unshared = Vec::new();
+        for (key, pss) in readings {
+            let Some(member) = self.members.get_mut(&key) else { continue };
             let Some(row) = measure(member, now) else { continue };
             let row = SampleRow { pss: Some(pss), ..row };
-            if let Some((before, _)) = member.anchor.replace((pss, row)) {
-                unshared.extend(copied(&before, &pss).map(|bytes| Unshared { process: row.process, bytes }));
-            }
+            let before = member.anchor.replace((pss, row)).filter(|_| !member.facts.execed);
+            let bytes = before.and_then(|(before, _)| copied(&before, &pss));
+            unshared.extend(bytes.map(|bytes| Unshared { process: key, bytes }));
             self.total.sampled(&row);
             out.extend(member.gather.push(Measured { row }).map(Entry::Sample));
         }
-        (held, unshared)
+        Sharing { held, complete: true, unshared }
     }
 
     /// Everything gathered and not yet written, and the state of every process, for a recording that ends now.
@@ -384,6 +416,10 @@ impl Reaped {
             self.exits.clear();
         }
         self.exits.insert(pid, exit);
+    }
+
+    pub(crate) fn has(&self, pid: u32) -> bool {
+        self.exits.contains_key(&pid)
     }
 
     fn take(&mut self, pid: u32) -> Option<Exit> {

@@ -78,8 +78,8 @@ pub struct Options {
     pub chosen: Chosen,
     /// Commands to run when something happens.
     pub hooks: Vec<Hook>,
-    /// Private folder for the control socket.
-    pub private_dir: PathBuf,
+    /// Private folder for the control socket; none where no folder could be made.
+    pub private_dir: Option<PathBuf>,
     /// A source of task events to use instead of the best one.
     pub source: Option<Source>,
     /// The program that reads GPUs when called with `gpu-helper`.
@@ -97,8 +97,8 @@ pub struct Options {
 pub struct Finished {
     /// How the job ended.
     pub exit: Exit,
-    /// The recording.
-    pub recording: PathBuf,
+    /// Where the recording lies: not always where it was asked for. An error when it could not be closed.
+    pub recording: Result<PathBuf, StoreError>,
     /// Processes of the job that still run.
     pub survivors: Vec<(ProcKey, String)>,
     /// Deaths that the kernel's OOM killer explains.
@@ -206,11 +206,11 @@ fn record(
     setting.meta.root = Some(key);
     setting.meta.source = Some(setting.feed.source());
     setting.writer.push(lowtide_store::Entry::Meta(Box::new(setting.meta.clone())));
-    let socket = ControlSocket::listen(&options.private_dir).ok();
+    let socket = options.private_dir.as_deref().and_then(|folder| ControlSocket::listen(folder).ok());
     let recording = setting.writer.path().to_owned();
-    let socket_path = socket.as_ref().map(|_| options.private_dir.join(SOCKET_NAME));
+    let socket_path = socket.as_ref().and(options.private_dir.as_ref()).map(|folder| folder.join(SOCKET_NAME));
     let source = setting.feed.source();
-    listener.began(&Began { root: key, source, recording: recording.clone(), socket: socket_path });
+    listener.began(&Began { root: key, source, recording, socket: socket_path });
     let slurm = limits::slurm(|name| std::env::var(name).ok());
     let session = Session {
         options,
@@ -229,7 +229,7 @@ fn record(
         pace: Pace::new(options.interval, options.chosen),
         live: Live::new(key, options.interval),
     };
-    let Ended { exit, survivors, ooms } = session.live()?;
+    let Ended { exit, recording, survivors, ooms } = session.live()?;
     Ok(Finished { exit, recording, survivors, ooms })
 }
 

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 const SIGKILL: i32 = 9;
-/// Between the kill and the end of a large process lie seconds in which its memory is taken apart.
-const CLAIM_TIME: Duration = Duration::from_secs(30);
+/// A rise explains only a death that follows at once. Between the kill and the end of a large process its memory is
+/// taken apart, which the kernel does at tens of gigabytes a second.
+const CLAIM_TIME: Duration = Duration::from_secs(2);
 
 /// One counter of OOM kills, with whom it is shared.
 #[derive(Clone, Debug)]
@@ -20,7 +21,8 @@ pub(crate) struct Counter {
     pub(crate) kills: u64,
     /// Processes there that are not of the job; `None` when that can't be told.
     pub(crate) strangers: Option<u32>,
-    pub(crate) limit: Option<Bytes>,
+    /// The limit that holds there, and the cgroup it belongs to.
+    pub(crate) limit: Option<(Bytes, String)>,
 }
 
 /// Whose counter.
@@ -64,30 +66,28 @@ impl OomWatch {
         if exit != Exit::Signal(SIGKILL) && exit != Exit::Unknown {
             return None;
         }
-        // A cgroup's kill raises the machine's counter too: the cgroup says more, so it is asked first.
-        let at = self.unclaimed.iter().position(|(_, counter)| matches!(counter.place, Place::Cgroup(_)));
-        let at = at.or((!self.unclaimed.is_empty()).then_some(0))?;
-        let (tick, counter) = self.unclaimed.remove(at);
-        if matches!(counter.place, Place::Cgroup(_)) {
-            let twin =
-                self.unclaimed.iter().position(|(other, c)| *other == tick && c.place == Place::Machine);
-            twin.map(|twin| self.unclaimed.remove(twin));
+        if self.unclaimed.is_empty() {
+            return None;
         }
+        let (_, counter) = self.unclaimed.remove(0);
         Some(sentence(process, exit, &counter))
     }
 }
 
 fn sentence(process: ProcKey, exit: Exit, counter: &Counter) -> OomCall {
-    let at = counter.limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
     let (what, doubt) = match (&counter.place, counter.strangers) {
-        (Place::Cgroup(path), Some(0)) => (format!("the memory limit{at} of cgroup {path}"), None),
-        (Place::Cgroup(path), Some(n)) => (
-            format!("the memory limit{at} of cgroup {path}"),
-            Some(format!("{n} other processes share that cgroup")),
-        ),
-        (Place::Cgroup(path), None) => {
-            let doubt = "it could not be told who else lives in that cgroup".to_owned();
-            (format!("the memory limit{at} of cgroup {path}"), Some(doubt))
+        (Place::Cgroup(path), strangers) => {
+            let what = match &counter.limit {
+                Some((limit, owner)) => format!("the memory limit of {limit} of cgroup {owner}"),
+                None => format!("a memory limit at or above cgroup {path}"),
+            };
+            let doubt = match strangers {
+                Some(0) => None,
+                Some(1) => Some("another process shares that cgroup".to_owned()),
+                Some(n) => Some(format!("{n} other processes share that cgroup")),
+                None => Some("it could not be told who else lives in that cgroup".to_owned()),
+            };
+            (what, doubt)
         }
         (Place::Machine, _) => {
             let doubt = "the counter is the machine's, shared by all its processes".to_owned();
@@ -116,7 +116,7 @@ mod tests {
     const KILLED: Exit = Exit::Signal(SIGKILL);
 
     fn cgroup(kills: u64, strangers: Option<u32>) -> Counter {
-        Counter { place: Place::Cgroup("/job".into()), kills, strangers, limit: Some(Bytes::from_mib(512)) }
+        Counter { place: Place::Cgroup("/job".into()), kills, strangers, limit: Some((Bytes::from_mib(512), "/job".into())) }
     }
 
     fn second(second: u64) -> Tick {

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Who else lives in a cgroup is looked up this often: it takes a walk over its folders.
-const STRANGERS_EVERY: Duration = Duration::from_secs(30);
+const STRANGERS_EVERY: Duration = Duration::from_secs(2);
 /// Limits go into the recording this often, and whenever one changes.
 const LIMITS_EVERY: Duration = Duration::from_secs(30);
 /// /dev/shm is a limit only for those who use it.
@@ -28,6 +28,7 @@ struct Place {
     /// The highest charge ever, as the kernel knew it at the last look.
     peak: Option<Bytes>,
     strangers: Option<u32>,
+    strangers_before: Option<u32>,
     strangers_at: Option<Tick>,
 }
 
@@ -76,7 +77,8 @@ impl Places {
                 let last = cgroups.read();
                 let peak = last.peak.known();
                 let thin = Thin::default();
-                let place = Place { cgroups, thin, last, peak, strangers: None, strangers_at: None };
+                let (strangers, strangers_before, strangers_at) = (None, None, None);
+                let place = Place { cgroups, thin, last, peak, strangers, strangers_before, strangers_at };
                 self.cgroups.insert(path.clone(), place);
             }
         }
@@ -137,12 +139,17 @@ impl Places {
         for (path, place) in &mut self.cgroups {
             let reading = place.cgroups.read();
             if let Some(kills) = reading.oom_kills.known() {
-                let limit = place.cgroups.tight_limit().known().flatten().map(|tight| tight.limit);
-                let strangers = place.strangers;
-                counters.push(Counter { place: OomPlace::Cgroup(path.clone()), kills, strangers, limit });
+                let tight = place.cgroups.tight_limit().known().flatten();
+                let strangers = place.strangers.map(|now| now.max(place.strangers_before.unwrap_or(0)));
+                let place = OomPlace::Cgroup(path.clone());
+                let limit = tight.map(|tight| (tight.limit, tight.path));
+                counters.push(Counter { place, kills, strangers, limit });
             }
         }
-        if let Some(kills) = self.host.oom_kills().known() {
+        // A kill anywhere raises the victim's cgroup too: the machine's counter only helps where there is none.
+        if counters.is_empty()
+            && let Some(kills) = self.host.oom_kills().known()
+        {
             counters.push(Counter { place: OomPlace::Machine, kills, strangers: None, limit: None });
         }
         counters

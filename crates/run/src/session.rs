@@ -19,19 +19,22 @@ use lowtide_model::{Bytes, Event, EventKind, Exit, Meta, ProcKey, Tick};
 use lowtide_probe::clock::boot_ns;
 use lowtide_probe::events::Feed;
 use lowtide_probe::tree::{Change, Tree};
-use lowtide_store::{Entry, Writer};
+use lowtide_store::{Entry, Kind, StoreError, Writer};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Task events are drained at most this often: a fork storm costs wake-ups, not a core.
 const DRAIN_EVERY_NS: u64 = 50_000_000;
 /// No tick for this much longer than planned is a gap: suspend, overload, or we were stopped.
 const GAP_NS: u64 = 2_000_000_000;
+/// A death whose exit nobody told waits this long for the kernel's word.
+const EXIT_PATIENCE_NS: u64 = 300_000_000;
 /// The listener (terminal title) is told this often.
 const TELL_EVERY: Duration = Duration::from_secs(2);
 /// When the command has ended, its helpers get this long to go too before they are called survivors.
@@ -57,6 +60,7 @@ pub(crate) enum Subject {
 /// How it ended.
 pub(crate) struct Ended {
     pub(crate) exit: Exit,
+    pub(crate) recording: Result<PathBuf, StoreError>,
     pub(crate) survivors: Vec<(ProcKey, String)>,
     pub(crate) ooms: Vec<OomCall>,
 }
@@ -102,6 +106,8 @@ pub(crate) struct Live {
     warned_tight: bool,
     warned_store: bool,
     noted_refusal: bool,
+    /// Deaths whose exit is not known yet, and until when to wait for it.
+    deaths: Vec<(Change, u64)>,
     entries: Vec<Entry>,
 }
 
@@ -128,6 +134,7 @@ impl Live {
             warned_tight: false,
             warned_store: false,
             noted_refusal: false,
+            deaths: Vec::new(),
             entries: Vec::new(),
         }
     }
@@ -138,10 +145,22 @@ impl Live {
 }
 
 impl Session<'_> {
+    /// Says where the recording goes when that is not where it was asked for.
+    fn say_where(&mut self) {
+        if let Kind::Snapshot { every } = self.writer.health().kind {
+            let (path, seconds) = (self.writer.path().display().to_string(), every.as_secs());
+            self.warn(format!(
+                "the file system of {path} can't be written in place: recording on local scratch, copied there every \
+                 {seconds} s and at the end"
+            ));
+        }
+    }
+
     /// Runs until the command ends, the watched process ends, or we are asked to leave.
     pub(crate) fn live(mut self) -> Result<Ended, RunError> {
         let waiting = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(RunError::Wait)?;
         self.register(&waiting).map_err(RunError::Wait)?;
+        self.say_where();
         while self.live.exit.is_none() && !self.live.stop {
             let now = boot_ns();
             if now >= self.live.next_tick_ns {
@@ -291,7 +310,28 @@ impl Session<'_> {
     fn drain(&mut self, now: u64) {
         self.live.next_drain_ns = now + DRAIN_EVERY_NS;
         let changes = self.tree.update(&mut self.feed, now);
+        let changes = self.with_exits(changes, now);
         self.take_changes(changes);
+    }
+
+    /// A source that does not tell how a process ended is often quicker than the kernel's word to its parent, which
+    /// may be us: such a death waits a moment for it.
+    fn with_exits(&mut self, changes: Vec<Change>, now: u64) -> Vec<Change> {
+        let waiting = std::mem::take(&mut self.live.deaths);
+        let fresh = changes.into_iter().map(|change| (change, now + EXIT_PATIENCE_NS));
+        let mut ready = Vec::new();
+        for (change, until) in waiting.into_iter().chain(fresh) {
+            let unknown = match change {
+                Change::Died { key, exit: None, .. } => !self.live.reaped.has(key.pid),
+                Change::Died { .. } | Change::Born { .. } | Change::Execed { .. } => false,
+            };
+            if unknown && now < until {
+                self.live.deaths.push((change, until));
+            } else {
+                ready.push(change);
+            }
+        }
+        ready
     }
 
     fn take_changes(&mut self, changes: Vec<Change>) {
@@ -391,9 +431,9 @@ impl Session<'_> {
     }
 
     fn make_round(&mut self, view: View, why: Why, entries: &mut Vec<Entry>) {
-        let (took, unshared) = self.crew.read_sharing(self.live.now, entries);
-        self.live.anchors.made(view, took);
-        for one in unshared {
+        let sharing = self.crew.read_sharing(self.live.now, self.live.anchors.left(), entries);
+        self.live.anchors.made(view, sharing.held, sharing.complete);
+        for one in sharing.unshared {
             let text = format!(
                 "process {} copied {} of memory it shared with its parent",
                 one.process.pid, one.bytes
@@ -438,7 +478,7 @@ impl Session<'_> {
         }
         if let Some(trouble) = self.writer.health().trouble {
             self.live.warned_store = true;
-            self.warn(format!("{trouble}; the job runs on, and the newest samples are kept in memory"));
+            self.warn(format!("{trouble}; the job runs on, and nothing that can be kept is lost"));
         }
     }
 
@@ -502,6 +542,7 @@ impl Session<'_> {
             self.reap();
             self.drain(boot_ns());
             let others = self.crew.members().any(|member| member.facts.key != self.live.root);
+            let others = others || !self.live.deaths.is_empty();
             let waits = matches!(self.subject, Subject::Job(_)) && others;
             if !waits || boot_ns() > until {
                 break;
@@ -523,8 +564,8 @@ impl Session<'_> {
         }
         let exit = self.live.exit.unwrap_or(Exit::Unknown);
         let ooms = std::mem::take(&mut self.live.ooms);
-        self.close()?;
-        Ok(Ended { exit, survivors, ooms })
+        let recording = self.close();
+        Ok(Ended { exit, recording, survivors, ooms })
     }
 
     /// The command's own death, for a feed that could not tell it or has not yet.
@@ -556,7 +597,8 @@ impl Session<'_> {
         survivors
     }
 
-    fn close(self) -> Result<(), RunError> {
+    /// Gives where the recording lies, which is elsewhere when the asked place could not be written.
+    fn close(self) -> Result<PathBuf, StoreError> {
         if let Subject::Job(Forwarder { witness: Some(witness), .. }) = self.subject {
             witness.dismiss();
         }
@@ -568,7 +610,6 @@ impl Session<'_> {
         meta.own_peak_bytes = snapshot::own_peak().0;
         meta.dropped_rows = self.writer.health().dropped_rows;
         self.hooks.wait();
-        self.writer.finish(meta).map_err(RunError::Store)?;
-        Ok(())
+        self.writer.finish(meta)
     }
 }

@@ -40,7 +40,8 @@ pub(crate) fn options(args: &RecordingArgs, program: &str) -> Result<Options, Fa
         Some(file) => file.clone(),
         None => lowtide_store::run_path(&lowtide_store::runs_dir()?, &name, unix_now(), &run_id),
     };
-    let private_dir = runtime_dir()?.join(&run_id);
+    // Without a folder for the socket the job is recorded all the same; it only can't be followed from elsewhere.
+    let private_dir = runtime_dir().ok().map(|folder| folder.join(&run_id));
     Ok(Options {
         out,
         name,
@@ -88,23 +89,35 @@ pub(crate) fn read_back(path: &Path) -> Result<Told, Failure> {
     Ok(Told { recording, summary })
 }
 
-/// Prints the end of a recording and runs the hooks for it.
-pub(crate) fn tell_end(finished: &Finished, args: &RecordingArgs) -> Result<(), Failure> {
-    let told = read_back(&finished.recording)?;
-    let ending = render::Ending { finished, told: &told };
-    if !args.quiet {
-        match args.format {
-            Format::Text => render::complain(&ending.text()),
-            Format::Json => render::complain(&format!("{}\n", ending.json())),
+/// Prints the end of a recording and runs the hooks for it. Whatever goes wrong here is said and changes nothing: the
+/// exit code is the job's.
+pub(crate) fn tell_end(finished: &Finished, args: &RecordingArgs) {
+    let told = match &finished.recording {
+        Ok(path) => read_back(path).map(|told| (path, told)),
+        Err(error) => Err(Failure::new(error.to_string())),
+    };
+    let facts = match &told {
+        Ok((path, told)) => {
+            let ending = render::Ending { finished, recording: path, told };
+            if !args.quiet {
+                match args.format {
+                    Format::Text => render::complain(&ending.text()),
+                    Format::Json => render::complain(&format!("{}\n", ending.json())),
+                }
+            }
+            ending.json()
         }
-    }
+        Err(failure) => {
+            render::complain(&failure.text());
+            serde_json::json!({"schema": "lowtide.summary/1", "event": "end", "exit": finished.exit})
+        }
+    };
     let end = |(when, command): &(HookWhen, String)| Hook { when: *when, command: command.clone() };
     let mut hooks = Hooks::new(args.on.iter().map(end).collect());
-    for trouble in hooks.fire(HookWhen::End, &ending.json()) {
+    for trouble in hooks.fire(HookWhen::End, &facts) {
         render::complain(&format!("lowtide: {trouble}\n"));
     }
     hooks.wait();
-    Ok(())
 }
 
 /// The exit code a shell would give.

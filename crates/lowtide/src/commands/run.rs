@@ -4,7 +4,7 @@ use super::recorder;
 use crate::cli::{RelayArgs, RunArgs};
 use crate::failure::Failure;
 use crate::relay as relaying;
-use crate::render::Console;
+use crate::render::{self, Console};
 use lowtide_run::{JobSpec, Options, SOCKET_NAME, Terminal};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use std::ffi::OsString;
@@ -27,7 +27,13 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         let _ = relay.wait();
     }
     let finished = finished?;
-    recorder::tell_end(&finished, &args.recording)?;
+    if let Ok(path) = &finished.recording
+        && std::path::absolute(&options.out).is_ok_and(|asked| asked != *path)
+    {
+        let (asked, path) = (options.out.display(), path.display());
+        render::complain(&format!("lowtide: {asked} could not be written; the recording is at {path}\n"));
+    }
+    recorder::tell_end(&finished, &args.recording);
     Ok(ExitCode::from(recorder::code_of(finished.exit)))
 }
 
@@ -49,7 +55,7 @@ fn screen(options: &Options) -> Result<(Terminal, Option<Child>), Failure> {
         .arg("relay")
         .args(["--master", &master.as_raw_fd().to_string()])
         .arg("--socket")
-        .arg(options.private_dir.join(SOCKET_NAME))
+        .arg(options.private_dir.as_deref().unwrap_or(Path::new("")).join(SOCKET_NAME))
         .spawn()
         .map_err(|error| Failure::new("cannot start the relay").because(error))?;
     Ok((Terminal::Own(slave), Some(relay)))

@@ -7,11 +7,13 @@ use crate::duration;
 use lowtide_model::{ByteDelta, Bytes, EventKind, Exit, Recording, Source};
 use lowtide_run::Finished;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 /// What there is to say.
 pub(crate) struct Ending<'a> {
     pub(crate) finished: &'a Finished,
+    pub(crate) recording: &'a Path,
     pub(crate) told: &'a Told,
 }
 
@@ -90,11 +92,15 @@ impl Ending<'_> {
         for event in recording.events.iter().filter(|event| event.kind == EventKind::Unsharing).take(4) {
             line("un-shared", event.text.clone());
         }
+        let refused = |event: &&lowtide_model::Event| event.kind == EventKind::Note && event.text.starts_with("sharing is not");
+        if let Some(event) = recording.events.iter().find(refused) {
+            line("sharing", event.text.clone());
+        }
         if let Some(missed) = missed(recording) {
             line("not seen", missed);
         }
         line("own cost", cost_words(recording, summary.seconds));
-        line("recording", self.finished.recording.display().to_string());
+        line("recording", self.recording.display().to_string());
         text
     }
 
@@ -105,7 +111,7 @@ impl Ending<'_> {
         serde_json::json!({
             "schema": "lowtide.summary/1",
             "event": "end",
-            "recording": self.finished.recording,
+            "recording": self.recording,
             "run_id": recording.meta.run_id,
             "name": recording.meta.name,
             "argv": recording.meta.argv,
@@ -149,7 +155,8 @@ fn missed(recording: &Recording) -> Option<String> {
 
 fn cost_words(recording: &Recording, seconds: f64) -> String {
     let meta = &recording.meta;
-    let cpu = if seconds > 0.0 { meta.own_cpu_ns as f64 / 1e7 / seconds } else { 0.0 };
-    let (peak, stall) = (Bytes(meta.own_peak_bytes), meta.stall_ns as f64 / 1e6);
-    format!("{cpu:.2} % of one core, {peak}; the job's memory map was held for {stall:.1} ms in all")
+    let (cpu, peak, stall) = (meta.own_cpu_ns as f64 / 1e9, Bytes(meta.own_peak_bytes), meta.stall_ns as f64 / 1e6);
+    // A share of a second or two says more about starting up than about recording.
+    let cpu = if seconds < 10.0 { format!("{cpu:.2} s of CPU") } else { format!("{:.2} % of one core", cpu / seconds * 100.0) };
+    format!("{cpu}, {peak}; the job's memory map was held for {stall:.1} ms in all")
 }
