@@ -4,9 +4,9 @@
 
 use crate::roles::{Footprint, RoleFound, roles};
 use crate::total::{Estimate, tree_totals};
-use lowtide_model::{ByteDelta, Bytes, ProcKey, Recording, Role, SampleRow, Tick};
+use lowtide_model::{ByteDelta, Bytes, CgroupRow, ProcKey, Recording, Role, SampleRow, Tick};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The floor at the start and at the end is the lowest level in this part of the time.
 const EDGE_PART: f64 = 0.1;
@@ -84,25 +84,45 @@ pub fn roles_of(recording: &Recording) -> Vec<RoleFound> {
 /// Sums a recording up.
 pub fn summarize(recording: &Recording) -> Summary {
     let totals = tree_totals(recording);
-    let peak = totals.iter().map(|(_, estimate)| *estimate).max_by_key(|estimate| estimate.bytes).unwrap_or_default();
+    let most = |of: fn(&Estimate) -> Bytes| totals.iter().map(|(_, estimate, _)| of(estimate)).max().unwrap_or_default();
+    let own = own_cgroup(recording).map(|levels| course(&levels));
     let end = recording.meta.ended.or_else(|| recording.samples.last().map(|row| row.tick)).unwrap_or_default();
-    let level = |(tick, estimate): &(Tick, Estimate)| (*tick, estimate.bytes, estimate.bytes);
+    let level = |(tick, estimate, living): &(Tick, Estimate, usize)| Level {
+        tick: *tick,
+        since: *tick,
+        low: estimate.bytes,
+        high: estimate.bytes,
+        now: estimate.bytes,
+        living: *living,
+    };
     Summary {
         seconds: end.seconds(),
         processes: recording.processes.len() as u64,
-        total: course(&totals.iter().map(level).collect::<Vec<_>>()),
-        peak_low_bytes: peak.low,
-        peak_high_bytes: peak.high,
-        rss_sum_peak_bytes: totals.iter().map(|(_, estimate)| estimate.rss_sum).max().unwrap_or_default(),
+        total: own.unwrap_or_else(|| course(&totals.iter().map(level).collect::<Vec<_>>())),
+        peak_low_bytes: own.map_or_else(|| most(|estimate| estimate.low), |own| own.peak_bytes),
+        peak_high_bytes: own.map_or_else(|| most(|estimate| estimate.high), |own| own.peak_bytes),
+        rss_sum_peak_bytes: most(|estimate| estimate.rss_sum),
         roles: role_summaries(recording),
     }
+}
+
+/// The tree as its own cgroup counted it: exact, but only where nobody else lived there all the time.
+fn own_cgroup(recording: &Recording) -> Option<Vec<Level>> {
+    let path = &recording.cgroups.first()?.path;
+    let level = |row: &CgroupRow| {
+        let alone = row.path == *path && row.strangers == Some(0);
+        let held = row.anon?.saturating_add(row.shmem?);
+        alone.then_some(Level { tick: row.tick, since: row.tick, low: held, high: held, now: held, living: 1 })
+    };
+    recording.cgroups.iter().map(level).collect()
 }
 
 fn role_summaries(recording: &Recording) -> Vec<RoleSummary> {
     let found = roles_of(recording);
     let role_of: BTreeMap<ProcKey, Role> = found.iter().map(|found| (found.process, found.role)).collect();
+    let sampled: BTreeSet<ProcKey> = recording.samples.iter().map(|row| row.process).collect();
     let mut processes: BTreeMap<Role, u64> = BTreeMap::new();
-    for role in role_of.values() {
+    for (_, role) in role_of.iter().filter(|(process, _)| sampled.contains(process)) {
         *processes.entry(*role).or_default() += 1;
     }
     let one = |(role, processes): (Role, u64)| {
@@ -114,8 +134,22 @@ fn role_summaries(recording: &Recording) -> Vec<RoleSummary> {
     roles
 }
 
-/// The summed RSS of some processes: at each row the lowest and the highest level since the row before.
-fn levels(recording: &Recording, wanted: impl Fn(ProcKey) -> bool) -> Vec<(Tick, Bytes, Bytes)> {
+/// The summed memory of some processes at one row.
+#[derive(Clone, Copy)]
+struct Level {
+    tick: Tick,
+    /// When the row before it was written: what it says of low and high began there.
+    since: Tick,
+    low: Bytes,
+    high: Bytes,
+    /// The level at the tick itself.
+    now: Bytes,
+    /// How many of them lived.
+    living: usize,
+}
+
+/// The summed RSS of some processes over time.
+fn levels(recording: &Recording, wanted: impl Fn(ProcKey) -> bool) -> Vec<Level> {
     enum Step<'a> {
         Row(&'a SampleRow),
         Died(ProcKey),
@@ -125,58 +159,75 @@ fn levels(recording: &Recording, wanted: impl Fn(ProcKey) -> bool) -> Vec<(Tick,
     let deaths = deaths.filter_map(|process| Some((process.died?, Step::Died(process.key))));
     let mut steps: Vec<(Tick, Step<'_>)> = rows.chain(deaths).collect();
     steps.sort_by_key(|(tick, step)| (*tick, matches!(step, Step::Died(_))));
-    let mut living: BTreeMap<ProcKey, Bytes> = BTreeMap::new();
+    let mut living: BTreeMap<ProcKey, (Tick, Bytes)> = BTreeMap::new();
     let mut sum = Bytes::ZERO;
     let mut levels = Vec::new();
     for (tick, step) in steps {
         match step {
             Step::Row(row) => {
-                let before = living.insert(row.process, row.rss.last).unwrap_or_default();
+                let now = (tick, row.rss.last);
+                let (since, before) = living.insert(row.process, now).unwrap_or((tick, Bytes::ZERO));
                 let rest = sum.saturating_sub(before);
                 sum = rest.saturating_add(row.rss.last);
-                levels.push((tick, rest.saturating_add(row.rss.min), rest.saturating_add(row.rss.max)));
+                let (low, high) = (rest.saturating_add(row.rss.min), rest.saturating_add(row.rss.max));
+                levels.push(Level { tick, since, low, high, now: sum, living: living.len() });
             }
-            Step::Died(process) => sum = sum.saturating_sub(living.remove(&process).unwrap_or_default()),
+            Step::Died(process) => sum = sum.saturating_sub(living.remove(&process).unwrap_or_default().1),
         }
     }
     levels
 }
 
-fn course(levels: &[(Tick, Bytes, Bytes)]) -> Course {
-    let (Some((begin, _, start)), Some((end, ..))) = (levels.first(), levels.last()) else { return Course::default() };
-    let seconds = end.since(*begin).as_secs_f64();
+fn course(levels: &[Level]) -> Course {
+    let (Some(first), Some(last)) = (levels.first(), levels.last()) else { return Course::default() };
+    // Workers that come and go one by one move the sum without anything growing: floors are taken at full strength.
+    let usual = usual_strength(levels);
+    let full: Vec<Level> = levels.iter().filter(|level| level.living == usual).copied().collect();
+    let (begin, end) = (full.first().unwrap_or(first).tick, full.last().unwrap_or(last).tick);
+    let seconds = end.since(begin).as_secs_f64();
     let edge = seconds * EDGE_PART;
     let floor = |wanted: &dyn Fn(f64) -> bool| {
-        let inside = levels.iter().filter(|(tick, ..)| wanted(tick.since(*begin).as_secs_f64()));
-        inside.map(|(_, low, _)| *low).min().unwrap_or_default()
+        let at = |tick: Tick| tick.since(begin).as_secs_f64();
+        let inside = full.iter().filter(|level| wanted(at(level.tick)));
+        // A low that may lie before the edge is not the edge's.
+        inside.map(|level| if wanted(at(level.since)) { level.low } else { level.now }).min().unwrap_or_default()
     };
     let floor_start_bytes = floor(&|at| at <= edge);
     let floor_end_bytes = floor(&|at| at >= seconds - edge);
     let growth_bytes = floor_end_bytes.since(floor_start_bytes);
     let bytes_per_minute = if seconds > 1.0 { growth_bytes.0 as f64 / (seconds / 60.0) } else { 0.0 };
     Course {
-        start_bytes: *start,
-        peak_bytes: levels.iter().map(|(_, _, high)| *high).max().unwrap_or_default(),
+        start_bytes: first.now,
+        peak_bytes: levels.iter().map(|level| level.high).max().unwrap_or_default(),
         average_bytes: average(levels),
         floor_start_bytes,
         floor_end_bytes,
         growth_bytes,
         bytes_per_minute,
-        seconds,
+        seconds: last.tick.since(first.tick).as_secs_f64(),
     }
 }
 
+/// How many lived for most of the time.
+fn usual_strength(levels: &[Level]) -> usize {
+    let mut time: BTreeMap<usize, f64> = BTreeMap::new();
+    for pair in levels.windows(2) {
+        *time.entry(pair[0].living).or_default() += pair[1].tick.since(pair[0].tick).as_secs_f64();
+    }
+    let longest = time.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    longest.map_or_else(|| levels.last().map_or(0, |level| level.living), |(living, _)| living)
+}
+
 /// Weighted by time: rows come when something moves, so a plain mean would favour the restless parts.
-fn average(levels: &[(Tick, Bytes, Bytes)]) -> Bytes {
+fn average(levels: &[Level]) -> Bytes {
     let mut weighted = 0.0;
     let mut time = 0.0;
     for pair in levels.windows(2) {
-        let seconds = pair[1].0.since(pair[0].0).as_secs_f64();
-        let level = |(_, low, high): (Tick, Bytes, Bytes)| f64::midpoint(low.as_f64(), high.as_f64());
-        weighted += seconds * level(pair[0]);
+        let seconds = pair[1].tick.since(pair[0].tick).as_secs_f64();
+        weighted += seconds * f64::midpoint(pair[0].low.as_f64(), pair[0].high.as_f64());
         time += seconds;
     }
-    let only = levels.first().map_or(Bytes::ZERO, |(_, _, high)| *high);
+    let only = levels.first().map_or(Bytes::ZERO, |level| level.high);
     if time > 0.0 { Bytes::from_f64(weighted / time) } else { only }
 }
 

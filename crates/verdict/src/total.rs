@@ -151,8 +151,8 @@ fn unanchored(member: &Member) -> Estimate {
     Estimate { bytes, low, high: member.rss, rss_sum }
 }
 
-/// The total at every moment a row was written, from a recording.
-pub fn tree_totals(recording: &Recording) -> Vec<(Tick, Estimate)> {
+/// The total at every moment a sample was written, with the number of processes then, from a recording.
+pub fn tree_totals(recording: &Recording) -> Vec<(Tick, Estimate, usize)> {
     enum Step<'a> {
         Born(&'a Process),
         Row(&'a SampleRow),
@@ -168,16 +168,19 @@ pub fn tree_totals(recording: &Recording) -> Vec<(Tick, Estimate)> {
     steps.extend(recording.samples.iter().map(|row| (row.tick, 1, Step::Row(row))));
     steps.sort_by_key(|(tick, order, _)| (*tick, *order));
     let mut tree = TreeTotal::new(recording.meta.page_bytes);
-    let mut totals: Vec<(Tick, Estimate)> = Vec::new();
+    let mut totals: Vec<(Tick, Estimate, usize)> = Vec::new();
     for (tick, _, step) in steps {
         match step {
             Step::Born(process) => tree.born(process),
-            Step::Row(row) => tree.sampled(row),
             Step::Died(key) => tree.died(key),
-        }
-        match totals.last_mut() {
-            Some((last, estimate)) if *last == tick => *estimate = tree.now(),
-            Some(_) | None => totals.push((tick, tree.now())),
+            Step::Row(row) => {
+                tree.sampled(row);
+                let now = (tick, tree.now(), tree.members.len());
+                match totals.last_mut() {
+                    Some(last) if last.0 == tick => *last = now,
+                    Some(_) | None => totals.push(now),
+                }
+            }
         }
     }
     totals
