@@ -18,6 +18,7 @@ pub(crate) mod words;
 use feed::Feed;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// How the view is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,10 +80,12 @@ pub(crate) enum ScreenError {
     Terminal(#[source] io::Error),
 }
 
-/// Follows the recorder behind `socket` until one side ends. The last state is left on stdout as a line.
-pub(crate) fn follow(socket: &Path, style: Style) -> Result<Ended, ScreenError> {
+/// Follows the recorder behind `socket` until one side ends or the time is over. The last state is left on stdout as a
+/// line.
+pub(crate) fn follow(socket: &Path, style: Style, length: Option<Duration>) -> Result<Ended, ScreenError> {
     let feed =
         Feed::connect(socket).map_err(|source| ScreenError::Connect { path: socket.to_owned(), source })?;
+    let feed = feed.ending_after(length);
     match style {
         Style::Full => full::follow(feed),
         Style::Lines => lines::follow(feed, &mut io::stdout().lock()),

@@ -6,27 +6,42 @@ use lowtide_model::{Exit, RunState};
 use std::process::{Command, Stdio};
 use support::{Stage, eventually, read};
 
-/// A job of somebody else: wrapper, trainer, two workers. Gives the wrapper.
-fn strangers_job(stage: &Stage) -> std::process::Child {
-    let (wrapper, trainer) = (stage.renamed("outer"), stage.renamed("inner"));
-    let mut child = Command::new("setsid")
-        .args([&wrapper, "tree", &trainer, "train", "80", "2"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line).unwrap();
-    assert_eq!(line, "ready\n");
-    child
+/// A job of somebody else: an orphan that nothing here is an ancestor of. It lives until its standard input ends.
+struct Stranger {
+    stdin: Option<std::process::ChildStdin>,
+    pid: u32,
+}
+
+impl Stranger {
+    fn start(command: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec 3<&0; (\"$@\" <&3 3<&- >/dev/null & echo $!)", "sh"]).args(command);
+        let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let stdin = shell.stdin.take();
+        let output = shell.wait_with_output().unwrap();
+        let pid = String::from_utf8_lossy(&output.stdout).trim().parse().unwrap();
+        Self { stdin, pid }
+    }
+
+    fn end(mut self) {
+        drop(self.stdin.take());
+        eventually("the stranger's job ends", || (!support::lives(self.pid)).then_some(()));
+    }
 }
 
 #[test]
 fn a_wrappers_pid_leads_to_the_process_that_holds_the_memory() {
     let stage = Stage::new();
-    let mut job = strangers_job(&stage);
+    let (wrapper, trainer) = (stage.renamed("outer"), stage.renamed("inner"));
+    let job = Stranger::start(&[&wrapper, "tree", &trainer, "train", "80", "2"]);
+    eventually("the workers are there", || {
+        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", job.pid)).ok()?;
+        let trainer = children.split_whitespace().next()?.to_owned();
+        let workers = std::fs::read_to_string(format!("/proc/{trainer}/task/{trainer}/children")).ok()?;
+        (workers.split_whitespace().count() == 2).then_some(())
+    });
     let file = stage.path("run.tide");
-    let pid = job.id().to_string();
+    let pid = job.pid.to_string();
     let output = stage.output(&["watch", "--lines", "--for", "3s", "--out", file.to_str().unwrap(), &pid]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{said}");
@@ -37,24 +52,22 @@ fn a_wrappers_pid_leads_to_the_process_that_holds_the_memory() {
     assert_eq!(recording.processes.iter().filter(|process| !process.execed).count(), 2, "the forked ones are known");
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(lines.lines().count() >= 1 && lines.contains("MiB"), "{lines}");
-    drop(job.stdin.take());
-    job.wait().unwrap();
+    job.end();
 }
 
 #[test]
 fn the_end_of_a_watched_job_ends_the_watch_with_its_exit_code_where_the_kernel_tells() {
     let stage = Stage::new();
-    let mut job = Command::new("setsid").args(["sh", "-c", "read x; exit 9"]).stdin(Stdio::piped()).spawn().unwrap();
+    let job = Stranger::start(&["python3", "-c", "import sys; sys.stdin.read(); sys.exit(9)"]);
     let file = stage.path("run.tide");
-    let pid = job.id().to_string();
+    let pid = job.pid.to_string();
     let mut command = stage.command(&["watch", "--lines", "--interval", "100ms", "--out", file.to_str().unwrap(), &pid]);
     let watch = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     eventually("it is recorded", || {
         let recording = lowtide_store::open(&file).ok()?.recording().ok()?;
         (!recording.samples.is_empty()).then_some(())
     });
-    drop(job.stdin.take());
-    job.wait().unwrap();
+    job.end();
     let said = String::from_utf8_lossy(&watch.wait_with_output().unwrap().stderr).into_owned();
     let recording = read(&file);
     let root = recording.meta.root.unwrap();
@@ -69,17 +82,10 @@ fn watching_what_is_already_recorded_follows_its_recorder() {
     let actor = stage.renamed("hold");
     let running = stage.run_until_ready(&["--interval", "100ms"], &[&actor, "hold", "16"]);
     let job = support::snapshot(&stage)["processes"][0]["key"]["pid"].to_string();
-    let watch = stage
-        .command(&["watch", "--lines", &job])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut watch = support::Running::start(stage.command(&["watch", "--lines", &job]), running.file.clone());
+    watch.wait_for_line("following hold");
     running.finish();
-    let output = watch.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.contains("following hold"), "{said}");
+    assert_eq!(watch.finish().0, 0);
     assert_eq!(std::fs::read_dir(stage.path("runs")).map_or(0, Iterator::count), 0, "no second recording");
 }
 

@@ -57,6 +57,9 @@ const SHELLS: &[&str] = &["ash", "bash", "csh", "dash", "fish", "ksh", "nu", "sh
 /// A launcher starts its job within this time (60 s, in clock ticks of 10 ms): environments are resolved, images pulled.
 const LAUNCH_TICKS: u64 = 6000;
 
+/// The first process of a pid namespace: it adopts orphans and starts everything, so it is nobody's job.
+const INIT: u32 = 1;
+
 /// Resident memory from which a tree is worth listing: less than any interpreter with a tensor library loaded.
 const WORTH_LISTING: Bytes = Bytes::from_mib(48);
 
@@ -128,6 +131,7 @@ struct Entry {
     stat: Stat,
     rss: Bytes,
     surrounding: bool,
+    shell: bool,
 }
 
 /// All processes at one moment.
@@ -150,7 +154,7 @@ impl<'a> Machine<'a> {
             let rss =
                 statm.and_then(|bytes| parse::statm(&bytes, page)).map(|statm| statm.rss).unwrap_or_default();
             machine.children.entry(stat.ppid).or_default().push(pid);
-            machine.processes.insert(pid, Entry { stat, rss, surrounding: is_surrounding(root, &stat) });
+            machine.processes.insert(pid, Entry { stat, rss, surrounding: is_surrounding(root, &stat), shell: is_shell(root, pid) });
         }
         machine
     }
@@ -180,7 +184,7 @@ impl<'a> Machine<'a> {
         for _ in 0..self.processes.len() {
             let parent = self.processes.get(&top).map_or(0, |entry| entry.stat.ppid);
             match self.processes.get(&parent) {
-                Some(entry) if !entry.surrounding && self.belongs_with(top, entry) => top = parent,
+                Some(entry) if !entry.surrounding && parent != INIT && self.belongs_with(pid, top, entry) => top = parent,
                 _ => break,
             }
         }
@@ -188,11 +192,16 @@ impl<'a> Machine<'a> {
     }
 
     /// Whether a parent is of the same job: it made the child by fork alone, or started it soon after it was started
-    /// itself, as wrappers and launchers do. Servers, notebooks and agents live long before the jobs they start.
-    fn belongs_with(&self, child: u32, parent: &Entry) -> bool {
-        let Some(child) = self.processes.get(&child) else { return false };
+    /// itself, as wrappers and launchers do. Servers, notebooks and agents live long before the jobs they start; so
+    /// does a shell that somebody types into, which also forks for everything it starts.
+    fn belongs_with(&self, asked: u32, child: u32, parent: &Entry) -> bool {
+        let (Some(asked), Some(child)) = (self.processes.get(&asked), self.processes.get(&child)) else { return false };
+        let soon = |later: &Entry| later.stat.start_ticks.saturating_sub(parent.stat.start_ticks) <= LAUNCH_TICKS;
+        if parent.shell {
+            return soon(asked);
+        }
         let forked = child.stat.layout.is_some() && child.stat.layout == parent.stat.layout;
-        forked || child.stat.start_ticks.saturating_sub(parent.stat.start_ticks) <= LAUNCH_TICKS
+        forked || soon(child)
     }
 
     fn candidates(&self, wanted: impl Fn(&Candidate) -> bool) -> Vec<Candidate> {
@@ -249,6 +258,11 @@ fn is_surrounding(root: &Root, stat: &Stat) -> bool {
     let runs_nothing = argv.iter().skip(1).all(|argument| argument.starts_with('-') && argument != "-c");
     let leads_terminal = stat.session == stat.pid && stat.terminal != 0;
     is_shell && (runs_nothing || leads_terminal && argv.len() == 1)
+}
+
+fn is_shell(root: &Root, pid: u32) -> bool {
+    let comm = std::fs::read_to_string(root.process(pid).join("comm")).unwrap_or_default();
+    SHELLS.contains(&program_name(comm.trim_end()))
 }
 
 /// The last part of the path; a login shell's name begins with a dash, a server's may end with a colon.

@@ -201,8 +201,10 @@ impl Place {
             self.strangers_at = Some(now);
             let ours: BTreeSet<u32> = crew.members().map(|member| member.facts.key.pid).collect();
             let strange = |pid: &&u32| !ours.contains(pid) && !own_pids.contains(pid);
-            self.strangers =
-                self.cgroups.members().known().map(|pids| pids.iter().filter(strange).count() as u32);
+            let members = self.cgroups.members().known();
+            let count = members.map(|pids| pids.iter().filter(strange).count() as u32);
+            // One that was there a moment ago may be the one that was killed.
+            self.strangers_before = std::mem::replace(&mut self.strangers, count);
         }
     }
 

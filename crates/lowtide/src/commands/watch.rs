@@ -25,21 +25,39 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const START_PATIENCE: Duration = Duration::from_secs(15);
 
 pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
-    let Some(pid) = wanted(args)? else {
-        return list_jobs(args);
-    };
     if args.recorder {
-        return record(args, pid);
+        return args.pid.map_or_else(|| Err(Failure::new("no process was named")), |pid| record(args, pid));
     }
-    if let Some((socket, snapshot)) = running().into_iter().find(|(_, snapshot)| holds(snapshot, pid)) {
-        render::say(&format!("following {} ({})\n", snapshot.name, snapshot.recording))?;
-        return follow(&socket, args).map(|()| ExitCode::SUCCESS);
+    let recorded = running();
+    let asked_for = |run: &&Run| args.pid.is_some_and(|pid| run.holds(pid)) || run.is_named(args);
+    if let Some(run) = recorded.iter().find(asked_for) {
+        render::say(&format!("following {} ({})\n", run.snapshot.name, run.snapshot.recording))?;
+        return follow(&run.socket, args, args.length).map(|()| ExitCode::SUCCESS);
     }
-    record_and_follow(args, pid)
+    match wanted(args)? {
+        Some(pid) => record_and_follow(args, pid),
+        None => list_jobs(args, &recorded),
+    }
 }
 
-fn holds(snapshot: &Snapshot, pid: u32) -> bool {
-    snapshot.processes.iter().any(|process| process.key.pid == pid)
+/// A recorder that answers.
+struct Run {
+    socket: PathBuf,
+    recorder: u32,
+    snapshot: Snapshot,
+}
+
+impl Run {
+    /// Whether this pid is the recorder or a process it records.
+    fn holds(&self, pid: u32) -> bool {
+        self.recorder == pid || self.snapshot.processes.iter().any(|process| process.key.pid == pid)
+    }
+
+    fn is_named(&self, args: &WatchArgs) -> bool {
+        let commands = self.snapshot.processes.iter().map(|process| process.command.as_str());
+        let mut commands = commands.chain([self.snapshot.command.as_str()]);
+        args.matching.as_ref().is_some_and(|text| commands.any(|command| command.contains(text.as_str())))
+    }
 }
 
 /// The pid that was asked for, by number or by text.
@@ -60,13 +78,12 @@ fn wanted(args: &WatchArgs) -> Result<Option<u32>, Failure> {
     }
 }
 
-fn list_jobs(args: &WatchArgs) -> Result<ExitCode, Failure> {
-    let running = running();
+fn list_jobs(args: &WatchArgs, recorded: &[Run]) -> Result<ExitCode, Failure> {
     let candidates: Vec<Candidate> = jobs::candidates(&Root::live())
         .into_iter()
-        .filter(|job| !running.iter().any(|(_, snapshot)| holds(snapshot, job.key.pid)))
+        .filter(|job| !recorded.iter().any(|run| run.holds(job.key.pid)))
         .collect();
-    let snapshots: Vec<&Snapshot> = running.iter().map(|(_, snapshot)| snapshot).collect();
+    let snapshots: Vec<&Snapshot> = recorded.iter().map(|run| &run.snapshot).collect();
     match args.recording.format {
         Format::Text => render::say(&render::jobs_text(&snapshots, &candidates))?,
         Format::Json => render::say(&format!("{}\n", render::jobs_json(&snapshots, &candidates)))?,
@@ -75,24 +92,27 @@ fn list_jobs(args: &WatchArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Every recorder of this user that answers, with what it says.
-fn running() -> Vec<(PathBuf, Snapshot)> {
+fn running() -> Vec<Run> {
     let Ok(folder) = recorder::runtime_dir() else {
         return Vec::new();
     };
     let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let sockets = entries.map(|entry| entry.path().join(SOCKET_NAME));
-    sockets.filter_map(|socket| ask_status(&socket).map(|snapshot| (socket, snapshot))).collect()
+    sockets.filter_map(ask_status).collect()
 }
 
-fn ask_status(socket: &Path) -> Option<Snapshot> {
-    let mut stream = UnixStream::connect(socket).ok()?;
+fn ask_status(socket: PathBuf) -> Option<Run> {
+    let mut stream = UnixStream::connect(&socket).ok()?;
+    let peer = nix::sys::socket::getsockopt(&stream, nix::sys::socket::sockopt::PeerCredentials).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     stream.write_all(&encode(&Ask::Status)).ok()?;
     let mut lines = LineReader::default();
     let mut buffer = [0; 16384];
     loop {
         match lines.next_message::<Answer>() {
-            Some(Ok(Answer::Snapshot(snapshot))) => return Some(*snapshot),
+            Some(Ok(Answer::Snapshot(snapshot))) => {
+                return Some(Run { socket, recorder: peer.pid() as u32, snapshot: *snapshot });
+            }
             Some(Ok(Answer::History { .. })) => {}
             Some(Ok(Answer::Error { .. }) | Err(_)) => return None,
             None => {
@@ -103,9 +123,9 @@ fn ask_status(socket: &Path) -> Option<Snapshot> {
     }
 }
 
-fn follow(socket: &Path, args: &WatchArgs) -> Result<(), Failure> {
+fn follow(socket: &Path, args: &WatchArgs, length: Option<Duration>) -> Result<(), Failure> {
     let full = !args.lines && std::io::stdout().is_terminal();
-    let ended = screen::follow(socket, if full { Style::Full } else { Style::Lines })?;
+    let ended = screen::follow(socket, if full { Style::Full } else { Style::Lines }, length)?;
     render::say(&format!("{}\n", ended.words()))?;
     Ok(())
 }
@@ -117,15 +137,15 @@ fn record_and_follow(args: &WatchArgs, pid: u32) -> Result<ExitCode, Failure> {
     if args.recording.quiet {
         let _ = recorder.0.wait();
     } else {
-        follow(&socket, args)?;
+        follow(&socket, args, None)?;
     }
     recorder.end();
     let told = recorder::read_back(&recording)?;
     let root = told.recording.meta.root;
     let process = told.recording.processes.iter().find(|process| Some(process.key) == root);
     let exit = process.and_then(|process| process.exit).unwrap_or(Exit::Unknown);
-    let finished = Finished { exit, recording, survivors: Vec::new(), ooms: Vec::new() };
-    recorder::tell_end(&finished, &args.recording)?;
+    let finished = Finished { exit, recording: Ok(recording), survivors: Vec::new(), ooms: Vec::new() };
+    recorder::tell_end(&finished, &args.recording);
     Ok(ExitCode::SUCCESS)
 }
 

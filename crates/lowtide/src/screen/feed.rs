@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Read at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -33,6 +33,7 @@ pub(crate) struct Feed {
     stream: UnixStream,
     lines: LineReader,
     chunk: Vec<u8>,
+    until: Option<Instant>,
 }
 
 impl Feed {
@@ -42,7 +43,18 @@ impl Feed {
         stream.set_write_timeout(Some(ASK_PATIENCE))?;
         stream.write_all(&encode(&Ask::Follow))?;
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, lines: LineReader::default(), chunk: vec![0; CHUNK_BYTES] })
+        Ok(Self { stream, lines: LineReader::default(), chunk: vec![0; CHUNK_BYTES], until: None })
+    }
+
+    /// Ends by itself after this time.
+    pub(crate) fn ending_after(mut self, length: Option<Duration>) -> Self {
+        self.until = length.and_then(|length| Instant::now().checked_add(length));
+        self
+    }
+
+    /// Whether its time is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
     }
 
     /// Takes what has arrived, without waiting. Lines that are no message of ours are skipped: a newer recorder may

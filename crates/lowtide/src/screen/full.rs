@@ -99,6 +99,9 @@ impl Loop {
             if link == Link::Closed {
                 return Ok(how_it_ended(view.snapshot.as_deref()));
             }
+            if self.feed.is_over() {
+                return Ok(Ended::Left);
+            }
             match keys(view, &mut stale).map_err(ScreenError::Terminal)? {
                 Next::Stay => {}
                 Next::Leave => return Ok(Ended::Left),

@@ -43,6 +43,9 @@ pub(super) fn follow(mut feed: Feed, out: &mut impl Write) -> Result<Ended, Scre
         if let Err(error) = out.flush() {
             return gone_reader(error);
         }
+        if feed.is_over() {
+            return Ok(Ended::Left);
+        }
     }
 }
 
