@@ -1,97 +1,276 @@
-use lowtide_model::{Axis, Bytes, Context, Curve, Metric};
-use lowtide_verdict::{Group, Kind};
-use serde_json::Value;
+//! `cargo xtask score`: how often the verdict is right, on curves with known answers.
+//!
+//! usage: `score [--seeds 31,32] [--n 900] [--generator generate.py] [--synthetic FILE.jsonl] [--real DIR] [--online] [--wrong]`
+//!
+//! Prints the table of the corpus page with our row beside simple rules, the confusion table, the calibration table,
+//! and with `--online` what is said at ten moments of each curve's life. Labels are read here and nowhere else.
 
-pub struct Case { pub id: String, pub cls: String, pub label: String, pub curve: Curve }
+mod baselines;
+mod curves;
 
-fn nums(v: &Value) -> Vec<f64> {
-    v.as_array().map(|a| a.iter().map(|v| v.as_f64().unwrap_or(f64::NAN)).collect()).unwrap_or_default()
-}
-pub fn parse(text: &str) -> Case {
-    let v: Value = serde_json::from_str(text).unwrap();
-    let unit = match v["unit"].as_str().unwrap_or("MB") { "GB" => 1e9, "KB" => 1e3, "MiB" => 1048576.0, "GiB" => 1073741824.0, "KiB" => 1024.0, "B" => 1.0, _ => 1e6 };
-    let c = &v["context"];
-    let f = |k: &str| c[k].as_f64();
-    let context = Context {
-        examples: f("examples"), batch: f("batch"), accum: f("accum"), world_size: f("world_size"), epochs: f("epochs"),
-        epoch_steps: f("epoch_steps"), epoch_seconds: f("epoch_seconds"), limit: f("limit_mb").map(|m| Bytes::from_f64(m * 1e6)), limit_from: None,
-        threads: f("threads"), restarts: f("restarts"), validation_every: f("validation_every"), validation_x: nums(&c["validation_x"]), save_x: vec![],
-    };
-    let counts = ["tensor_count", "live_buffers", "objects"];
-    let series = v["series"].as_object().map(|m| m.iter().map(|(k, s)| {
-        let scale = if counts.contains(&k.as_str()) { 1.0 } else { unit };
-        (k.clone(), nums(s).iter().map(|v| v * scale).collect())
-    }).collect()).unwrap_or_default();
-    let axis = match v["x_kind"].as_str() { Some("step") => Axis::Step, Some("seconds") => Axis::Seconds, Some("epoch") => Axis::Epoch, _ => Axis::Sample };
-    let metric = match v["metric"].as_str() { Some("rss") => Metric::Rss, Some("maxrss") => Metric::MaxRss, Some("gpu") => Metric::Gpu, Some("anon") => Metric::Anon, Some("pss_tree") => Metric::PssTree, Some("cgroup") => Metric::Cgroup, Some(o) => Metric::Other(o.into()), None => Metric::Rss };
-    let id = v["id"].as_str().unwrap_or("").to_owned();
-    Case { cls: v["cls"].as_str().unwrap_or("real").to_owned(), label: v["label"].as_str().unwrap_or("").to_owned(), curve: Curve { name: id.clone(), axis, x: nums(&v["x"]), y: nums(&v["y"]).iter().map(|v| v * unit).collect(), metric, series, context, notes: vec![] }, id }
-}
-pub fn group_of(label: &str) -> Group {
-    match label { "leak" => Group::Leak, "warmup" | "cache_fill" | "fragmentation" => Group::Bounded, "steady" | "spikes" => Group::Flat, _ => Group::TooEarly }
-}
-pub fn scored(kind: Kind) -> Group { if kind == Kind::PageCache { Group::Bounded } else { kind.group() } }
+use curves::{Case, load, load_folder};
+use lowtide_model::Curve;
+use lowtide_verdict::{Group, Kind, Verdict, judge, judge_running};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-fn prefix(c: &Curve, share: f64) -> Curve {
-    let keep = ((c.x.len() as f64 * share) as usize).max(3);
-    let mut p = c.clone();
-    p.x.truncate(keep); p.y.truncate(keep);
-    for s in p.series.values_mut() { s.truncate(keep); }
-    let end = p.x.last().copied().unwrap_or(0.0);
-    p.context.validation_x.retain(|v| *v <= end);
-    p
+struct Options {
+    seeds: Vec<u64>,
+    count: u64,
+    generator: PathBuf,
+    synthetic: Vec<PathBuf>,
+    real: Option<PathBuf>,
+    online: bool,
+    wrong: bool,
 }
 
+/// Scores the engine and prints the tables.
 pub fn score(args: &[String]) -> Result<(), String> {
-    let mut files = vec![]; let mut real = false; let mut verbose = String::new(); let mut online = false;
-    let mut it = args.iter();
-    while let Some(a) = it.next() {
-        match a.as_str() {
-            "--real" => { real = true; }
-            "-v" => verbose = it.next().unwrap().clone(),
-            "--online" => online = true,
-            f => files.push(f.to_owned()),
-        }
+    let options = options(args)?;
+    let mut sets: Vec<(String, Vec<Case>)> = Vec::new();
+    for seed in &options.seeds {
+        sets.push((format!("seed {seed}"), load(&generate(&options, *seed)?)?));
     }
-    let mut cases = vec![];
-    if real {
-        let mut names: Vec<_> = std::fs::read_dir("/work/shared/corpus/real").unwrap().map(|e| e.unwrap().path()).collect(); names.sort();
-        for n in names { cases.push(parse(&std::fs::read_to_string(n).unwrap())); }
+    for file in &options.synthetic {
+        sets.push((file.display().to_string(), load(file)?));
     }
-    for f in files { for l in std::fs::read_to_string(&f).map_err(|e| e.to_string())?.lines() { let mut c = parse(l); c.id = format!("{}:{}", f.rsplit('/').next().unwrap().trim_end_matches(".jsonl"), c.id); cases.push(c); } }
-    let mut conf = std::collections::BTreeMap::<(String, Group), usize>::new();
-    let (mut tp, mut fp, mut fneg, mut right) = (0, 0, 0, 0);
-    for c in &cases {
-        let v = lowtide_verdict::judge(&c.curve); let (kind, p, why) = (v.verdict, v.confidence, v.why.join(" | "));
-        let (want, got) = (group_of(&c.label), scored(kind));
-        *conf.entry((c.cls.clone(), got)).or_default() += 1;
-        if want == got { right += 1; } 
-        if want == Group::Leak && got == Group::Leak { tp += 1 } else if got == Group::Leak { fp += 1 } else if want == Group::Leak { fneg += 1 }
-        let bad = want != got && (verbose == "all" || verbose == c.cls || verbose == format!("{want:?}->{got:?}"));
-        if bad || verbose == c.id { println!("{} {} n={} want {want:?} got {kind:?} {p:.2} {why}", c.id, c.cls, c.curve.x.len()); }
+    if let Some(folder) = &options.real {
+        sets.push((folder.display().to_string(), load_folder(folder)?));
     }
-    let (pr, rc) = (tp as f64 / (tp + fp).max(1) as f64, tp as f64 / (tp + fneg).max(1) as f64);
-    println!("n {} precision {pr:.3} recall {rc:.3} F1 {:.3} four {:.3}", cases.len(), 2.0 * pr * rc / (pr + rc), right as f64 / cases.len() as f64);
-    let classes: std::collections::BTreeSet<_> = cases.iter().map(|c| c.cls.clone()).collect();
-    for cl in classes { println!("{cl:15} leak {:4} bounded {:4} flat {:4} early {:4}", conf.get(&(cl.clone(), Group::Leak)).unwrap_or(&0), conf.get(&(cl.clone(), Group::Bounded)).unwrap_or(&0), conf.get(&(cl.clone(), Group::Flat)).unwrap_or(&0), conf.get(&(cl.clone(), Group::TooEarly)).unwrap_or(&0)); }
-    if online {
-        let (mut harmless, mut ever, mut leaks, mut found) = (0, 0, 0, 0); let mut delays = vec![];
-        let mut who = std::collections::BTreeMap::<String, (usize, usize)>::new();
-        for c in &cases {
-            let g = group_of(&c.label);
-            if g == Group::Bounded {
-                harmless += 1;
-                let at: Vec<usize> = (1..=10).filter(|k| lowtide_verdict::judge(&prefix(&c.curve, *k as f64 / 10.0)).verdict == Kind::Leak).collect();
-                let e = who.entry(c.cls.clone()).or_default(); e.1 += 1;
-                if !at.is_empty() { ever += 1; e.0 += 1; if verbose == "ever" { let v = lowtide_verdict::judge(&prefix(&c.curve, at[0] as f64 / 10.0)); let (k,p,why) = (v.verdict, v.confidence, v.why.join(" | ")); println!("{} {} n={} at {at:?} {k:?} {p:.2} {why}", c.id, c.cls, c.curve.x.len()); } }
-            } else if g == Group::Leak {
-                leaks += 1;
-                let calls: Vec<bool> = (1..=10).map(|k| lowtide_verdict::judge(&prefix(&c.curve, k as f64 / 10.0)).verdict == Kind::Leak).collect();
-                if calls[9] { found += 1; let first = calls.iter().position(|b| *b).unwrap(); delays.push((first + 1) as f64 / 10.0); }
+    if sets.is_empty() {
+        return Err("nothing to score: give --seeds, --synthetic or --real".to_owned());
+    }
+    let mut out = String::new();
+    for (name, cases) in &sets {
+        report(&mut out, name, cases, &options);
+    }
+    if sets.len() > 1 {
+        let all: Vec<&Case> = sets.iter().flat_map(|s| &s.1).collect();
+        let judged = judge_all(&all);
+        let _ = writeln!(out, "\nall {} curves together", all.len());
+        tables(&mut out, &judged);
+    }
+    std::io::stdout().write_all(out.as_bytes()).map_err(|e| e.to_string())
+}
+
+fn options(args: &[String]) -> Result<Options, String> {
+    let mut o = Options {
+        seeds: Vec::new(),
+        count: 900,
+        generator: PathBuf::from("../shared/corpus/generate.py"),
+        synthetic: Vec::new(),
+        real: None,
+        online: false,
+        wrong: false,
+    };
+    let mut rest = args.iter();
+    while let Some(flag) = rest.next() {
+        let mut value = || rest.next().ok_or_else(|| format!("{flag} needs a value"));
+        match flag.as_str() {
+            "--seeds" => {
+                o.seeds = value()?
+                    .split(',')
+                    .map(|s| s.parse().map_err(|_| format!("`{s}` is no seed")))
+                    .collect::<Result<_, _>>()?
             }
+            "--n" => o.count = value()?.parse().map_err(|_| "--n needs a number".to_owned())?,
+            "--generator" => o.generator = value()?.into(),
+            "--synthetic" => o.synthetic.push(value()?.into()),
+            "--real" => o.real = Some(value()?.into()),
+            "--online" => o.online = true,
+            "--wrong" => o.wrong = true,
+            other => return Err(format!("`{other}` is not an option of score")),
         }
-        delays.sort_by(f64::total_cmp);
-        println!("online: harmless {harmless} ever {:.3} leaks {leaks} recall {:.3} median first call at {:?} {who:?}", ever as f64 / harmless.max(1) as f64, found as f64 / leaks.max(1) as f64, delays.get(delays.len() / 2));
     }
-    Ok(())
+    Ok(o)
+}
+
+/// Runs the generator for a seed, in a Python environment of its own with numpy.
+fn generate(options: &Options, seed: u64) -> Result<PathBuf, String> {
+    let folder = Path::new("target/score");
+    std::fs::create_dir_all(folder).map_err(|e| e.to_string())?;
+    let python = folder.join("venv/bin/python");
+    if !python.exists() {
+        run(Command::new("python3").args(["-m", "venv"]).arg(folder.join("venv")))?;
+        run(Command::new(&python).args(["-m", "pip", "-q", "install", "numpy"]))?;
+    }
+    let stem = options.generator.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let file = folder.join(format!("{stem}-{seed}-{}.jsonl", options.count));
+    if !file.exists() {
+        let (n, s) = (options.count.to_string(), seed.to_string());
+        run(Command::new(&python)
+            .arg(&options.generator)
+            .args(["--n", &n, "--seed", &s, "--out"])
+            .arg(&file))?;
+    }
+    Ok(file)
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let status = command.status().map_err(|e| format!("cannot run {command:?}: {e}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} failed: {status}")) }
+}
+
+struct Judged<'a> {
+    case: &'a Case,
+    verdict: Verdict,
+}
+
+impl Judged<'_> {
+    fn got(&self) -> Group {
+        scored(self.verdict.verdict)
+    }
+}
+
+/// The corpus counts a page-cache verdict as a fill.
+const fn scored(kind: Kind) -> Group {
+    if matches!(kind, Kind::PageCache) { Group::Bounded } else { kind.group() }
+}
+
+fn judge_all<'a>(cases: &[&'a Case]) -> Vec<Judged<'a>> {
+    cases.iter().map(|case| Judged { case, verdict: judge(&case.curve) }).collect()
+}
+
+fn report(out: &mut String, name: &str, cases: &[Case], options: &Options) {
+    let _ = writeln!(out, "\n== {name}: {} curves", cases.len());
+    let all: Vec<&Case> = cases.iter().collect();
+    let judged = judge_all(&all);
+    tables(out, &judged);
+    if options.wrong {
+        for j in judged.iter().filter(|j| j.got() != j.case.group) {
+            let _ = writeln!(
+                out,
+                "wrong: {} ({}, {} samples): {} at {:.2}: {}",
+                j.case.id,
+                j.case.label,
+                j.case.curve.x.len(),
+                j.verdict.verdict.word(),
+                j.verdict.confidence,
+                j.verdict.headline
+            );
+        }
+    }
+    if options.online {
+        online(out, cases);
+    }
+}
+
+fn tables(out: &mut String, judged: &[Judged]) {
+    let hit = |f: &dyn Fn(&Judged) -> bool| judged.iter().filter(|j| f(j)).count();
+    let leaks = hit(&|j| j.case.group == Group::Leak);
+    let called = hit(&|j| j.got() == Group::Leak);
+    let found = hit(&|j| j.got() == Group::Leak && j.case.group == Group::Leak);
+    let right = hit(&|j| j.got() == j.case.group);
+    let _ = writeln!(out, "{:<44} {:>5} {:>9} {:>6} {:>6}", "rule", "F1", "precision", "recall", "four");
+    row(out, "lowtide", found, called, leaks, Some((right, judged.len())));
+    for (name, rule) in baselines::RULES {
+        let says: Vec<bool> = judged.iter().map(|j| rule(&j.case.curve)).collect();
+        let called = says.iter().filter(|s| **s).count();
+        let found = says.iter().zip(judged).filter(|(s, j)| **s && j.case.group == Group::Leak).count();
+        row(out, name, found, called, leaks, None);
+    }
+    let _ = writeln!(
+        out,
+        "leak precision {}, recall {}, four groups {}",
+        share(found, called),
+        share(found, leaks),
+        share(right, judged.len())
+    );
+    confusion(out, judged);
+    calibration(out, judged);
+}
+
+fn row(
+    out: &mut String,
+    name: &str,
+    found: usize,
+    called: usize,
+    leaks: usize,
+    four: Option<(usize, usize)>,
+) {
+    let part = |a: usize, b: usize| if b == 0 { 0.0 } else { a as f64 / b as f64 };
+    let (p, r) = (part(found, called), part(found, leaks));
+    let f1 = if p + r > 0.0 { 2.0 * p * r / (p + r) } else { 0.0 };
+    let four = four.map_or_else(|| "     -".to_owned(), |(a, b)| format!("{:6.3}", part(a, b)));
+    let _ = writeln!(out, "{name:<44} {f1:5.3} {p:9.3} {r:6.3} {four}");
+}
+
+/// A share with its 95 % interval (Wilson).
+fn share(part: usize, of: usize) -> String {
+    if of == 0 {
+        return "none".to_owned();
+    }
+    let (n, p, z) = (of as f64, part as f64 / of as f64, 1.96_f64);
+    let middle = (p + z * z / (2.0 * n)) / (1.0 + z * z / n);
+    let half = z / (1.0 + z * z / n) * (p * (1.0 - p) / n + z * z / (4.0 * n * n)).sqrt();
+    format!("{part}/{of} = {p:.3} ({:.3} to {:.3})", middle - half, middle + half)
+}
+
+const GROUPS: [Group; 4] = [Group::Leak, Group::Bounded, Group::Flat, Group::TooEarly];
+
+fn confusion(out: &mut String, judged: &[Judged]) {
+    let mut counts: BTreeMap<(&str, Group), usize> = BTreeMap::new();
+    for j in judged {
+        *counts.entry((j.case.class.as_str(), j.got())).or_default() += 1;
+    }
+    let classes: std::collections::BTreeSet<&str> = judged.iter().map(|j| j.case.class.as_str()).collect();
+    let _ = writeln!(out, "{:<16} {:>6} {:>8} {:>6} {:>10}", "class", "leak", "bounded", "flat", "too early");
+    for class in classes {
+        let n = |g| counts.get(&(class, g)).copied().unwrap_or(0);
+        let [a, b, c, d] = GROUPS.map(n);
+        let _ = writeln!(out, "{class:<16} {a:>6} {b:>8} {c:>6} {d:>10}");
+    }
+}
+
+fn calibration(out: &mut String, judged: &[Judged]) {
+    let _ = writeln!(out, "said with        right");
+    for (low, high) in [(0.0, 0.6), (0.6, 0.7), (0.7, 0.8), (0.8, 0.9), (0.9, 0.96), (0.96, 1.01)] {
+        let inside: Vec<&Judged> =
+            judged.iter().filter(|j| (low..high).contains(&j.verdict.confidence)).collect();
+        let right = inside.iter().filter(|j| j.got() == j.case.group).count();
+        let _ = writeln!(out, "{low:.2} to {:.2}     {}", f64::min(high, 1.0), share(right, inside.len()));
+    }
+}
+
+/// What is said at ten moments: the last is the end of the run, the others while it goes on.
+fn online(out: &mut String, cases: &[Case]) {
+    let at = |curve: &Curve, tenth: usize| {
+        let said = if tenth == 10 { judge(curve) } else { judge_running(&curves::prefix(curve, tenth)) };
+        said.verdict == Kind::Leak
+    };
+    let harmless: Vec<&Case> = cases.iter().filter(|c| c.group == Group::Bounded).collect();
+    let ever = harmless.iter().filter(|c| (1..=10).any(|t| at(&c.curve, t))).count();
+    let fills: Vec<&&Case> = harmless
+        .iter()
+        .filter(|c| c.curve.context.epoch_steps.is_some() || c.curve.context.epoch_seconds.is_some())
+        .collect();
+    let fills_called = fills.iter().filter(|c| (1..=10).any(|t| at(&c.curve, t))).count();
+    let leaks: Vec<&Case> = cases.iter().filter(|c| c.group == Group::Leak).collect();
+    let mut found = 0;
+    let mut delays: Vec<f64> = Vec::new();
+    for case in &leaks {
+        let Some(first) = (1..=10).find(|t| at(&case.curve, *t)) else { continue };
+        found += usize::from(at(&case.curve, 10));
+        let (start, end) =
+            (case.curve.x.first().copied().unwrap_or(0.0), case.curve.x.last().copied().unwrap_or(1.0));
+        let called = start + (end - start) * first as f64 / 10.0;
+        let onset = case.onset.unwrap_or(start);
+        delays.push(((called - onset) / (end - onset).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0));
+    }
+    delays.sort_by(f64::total_cmp);
+    let _ = writeln!(out, "online: harmless growing runs ever called a leak {}", share(ever, harmless.len()));
+    let _ = writeln!(
+        out,
+        "online: fills with a known pass ever called a leak {}",
+        share(fills_called, fills.len())
+    );
+    let _ = writeln!(out, "online: leaks found at the end {}", share(found, leaks.len()));
+    let _ = writeln!(
+        out,
+        "online: median delay {:.2} of a leak's life",
+        delays.get(delays.len() / 2).copied().unwrap_or(1.0)
+    );
 }

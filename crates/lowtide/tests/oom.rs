@@ -92,7 +92,7 @@ fn strangers_in_the_cgroup_make_it_likely_and_a_killed_grandchild_is_named() {
     let _ = stranger.kill();
     let _ = stranger.wait();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("likely killed by the kernel") && said.contains("other processes share"), "{said}");
+    assert!(said.contains("likely killed by the kernel") && said.contains("another process shares"), "{said}");
     let recording = read(&file);
     let oom = recording.events.iter().find(|event| event.kind == EventKind::Oom).unwrap();
     let victim = recording.processes.iter().find(|process| Some(process.key) == oom.process).unwrap();

@@ -10,6 +10,10 @@ const EAGER: Duration = Duration::from_secs(60);
 const QUICKEN: u32 = 4;
 /// Faster than this is only done when asked for by `--interval`: the signal is not worth the wake-ups.
 const QUICKEST: Duration = Duration::from_millis(250);
+/// The first seconds decide what short jobs leave behind, and workers are forked in them.
+const OPENING: Duration = Duration::from_secs(2);
+/// The tick in them.
+const OPENING_TICK: Duration = Duration::from_millis(50);
 /// Nothing moved for this long: the tick may stretch, unless the user chose it.
 const FLAT: Duration = Duration::from_secs(120);
 /// How far it stretches.
@@ -76,6 +80,9 @@ impl Pace {
         } else {
             Gait::Steady
         };
+        if elapsed < OPENING {
+            return (OPENING_TICK.min(self.base), self.gait);
+        }
         (self.interval(), self.gait)
     }
 

@@ -5,6 +5,7 @@
 
 use crate::decide::{LAST_QUARTER, LATE_BEND, Odds, Stand, stand};
 use crate::events::{EventGrowth, at_events};
+use crate::facts::Line;
 use crate::floor::{Floor, quantile};
 use crate::series::{Bin, Series};
 use crate::shapes::{Contest, Fit, Shape, contest};
@@ -22,12 +23,23 @@ const RESOLUTION: f64 = 0.004;
 /// From this many samples on, a rise only has to look straight; before, it must be straight beyond its scatter.
 const PATIENCE: u64 = 60;
 /// The pace a rise must keep, and by how many standard errors, before and after patience.
-const STRICT: (f64, f64) = (0.6, 0.8);
+const STRICT: (f64, f64) = (0.6, 0.7);
 const PATIENT: (f64, f64) = (0.45, 0.3);
 /// With the length of a pass known, no leak is called before this many passes: the second pass is the experiment.
 pub(crate) const PASSES: f64 = 1.3;
 /// Of a single pass, this part must be seen before growth is told as its fill.
 const HALF_PASS: f64 = 0.5;
+/// While a run goes on: samples, evidence, and the part of the rise that must already have shown it.
+const RUNNING_SAMPLES: u64 = 50;
+const RUNNING_ODDS: f64 = 0.7;
+const SECOND_LOOK: f64 = 0.65;
+const EARLIER_ODDS: f64 = 0.5;
+/// Growth in the second pass must keep this part of the pace of the first, at the least its scatter allows.
+const ON_IN_SECOND: f64 = 0.25;
+/// Inside the first pass nearly all growth must happen at events: a fill grows beside them.
+const AGAINST_FILL: f64 = 0.9;
+/// Growth at events counts only where the floor as a whole is not surely flat.
+const SURELY_FLAT: f64 = 0.9;
 /// Growth this likely keeps a curve inside its first pass undecided.
 const MAY_GROW: f64 = 0.3;
 
@@ -42,6 +54,8 @@ pub(crate) struct Known {
     pub(crate) restarts: usize,
     /// Differences below this are the instrument's, in bytes.
     pub(crate) resolution: f64,
+    /// Whether more samples will come.
+    pub(crate) running: bool,
     /// Whether only one pass over the data is planned: no second one will ever tell.
     pub(crate) one_pass: bool,
     /// What each evaluation keeps beyond the first, where that was measured.
@@ -61,6 +75,8 @@ pub(crate) enum Because {
     AtEvents,
     EveryLifeClimbs,
     RecoversAfterRestart,
+    /// The run goes on, and the rise was not there before its newest part.
+    SeenOnce,
     /// One pass is all there will be, and growth follows it.
     OnePass,
     /// Bytes per example exceed the largest example.
@@ -124,7 +140,7 @@ impl Assessment {
 
 /// Judges a curve, its restarts included.
 pub(crate) fn assess(series: &Series, known: &Known) -> Assessment {
-    let cuts = if known.restarts > 0 { drops(series.bins(), known.restarts) } else { Vec::new() };
+    let cuts = if known.restarts > 0 { drops(series, known.restarts) } else { Vec::new() };
     let Some(&last_cut) = cuts.last() else { return assess_life(series, known) };
     let mut edges = vec![0];
     edges.extend(&cuts);
@@ -149,16 +165,26 @@ pub(crate) fn assess(series: &Series, known: &Known) -> Assessment {
     main
 }
 
-/// Where the process came back smaller: the `count` largest falls that lose at least a fifth of the range at once.
-fn drops(bins: &[Bin], count: usize) -> Vec<usize> {
-    let low = bins.iter().map(|b| b.low).fold(f64::INFINITY, f64::min);
-    let high = bins.iter().map(|b| b.high).fold(f64::NEG_INFINITY, f64::max);
-    let mut falls: Vec<(f64, usize)> =
-        bins.windows(2).enumerate().map(|(i, w)| (w[0].mean() - w[1].mean(), i + 1)).collect();
+/// Where the process came back smaller: the `count` largest falls of the floor, each at least a fifth of its range.
+/// The floor, because the end of every spike is a fall of the raw curve.
+fn drops(series: &Series, count: usize) -> Vec<usize> {
+    let (floor, bins) = (Floor::of(series), series.bins());
+    let mut falls: Vec<(f64, usize)> = floor
+        .y
+        .windows(2)
+        .enumerate()
+        .map(|(i, w)| (w[0] - w[1], i))
+        .filter(|f| f.0 > 0.2 * floor.range())
+        .collect();
     falls.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let mut cuts: Vec<usize> =
-        falls.iter().take(count).filter(|(fall, _)| *fall > 0.2 * (high - low)).map(|f| f.1).collect();
+    let steepest = |i: usize| {
+        let (a, b) = (floor.x[i.saturating_sub(1)], floor.x[(i + 2).min(floor.len() - 1)]);
+        let inside = (1..bins.len()).filter(|&k| (a..=b).contains(&bins[k].x()));
+        inside.max_by(|&p, &q| (bins[p - 1].last - bins[p].low).total_cmp(&(bins[q - 1].last - bins[q].low)))
+    };
+    let mut cuts: Vec<usize> = falls.iter().take(count).filter_map(|f| steepest(f.1)).collect();
     cuts.sort_unstable();
+    cuts.dedup();
     cuts
 }
 
@@ -194,6 +220,42 @@ fn ends_at_its_top(bins: &[Bin]) -> bool {
 }
 
 fn assess_life(series: &Series, known: &Known) -> Assessment {
+    let seen = after_the_pass(look(series, known), known);
+    let shape_only = seen.group == Group::Leak && seen.because == Because::Shapes;
+    if known.running && shape_only && !seen_twice(series, &seen, known) {
+        return seen.with(Group::TooEarly, Because::SeenOnce);
+    }
+    seen
+}
+
+/// While a run goes on, waiting costs little and a false alarm much: a leak is called when there is enough of it and
+/// it was already there without its newest third.
+fn seen_twice(series: &Series, seen: &Assessment, known: &Known) -> bool {
+    if seen.samples < RUNNING_SAMPLES || seen.odds.rising < RUNNING_ODDS {
+        return false;
+    }
+    let (Some(first), Some(last)) = (series.first(), series.last()) else { return false };
+    let from = seen.best().map_or(0.0, |f| rising_part(f).0);
+    let u = SECOND_LOOK.mul_add(1.0 - from, from);
+    let x = u.mul_add(last.x_last - first.x_first, first.x_first);
+    let cut = series.bins().partition_point(|b| b.x() <= x);
+    let earlier = look(&series.part(0, cut), known);
+    earlier.group == Group::Leak || earlier.odds.rising > EARLIER_ODDS
+}
+
+/// With the second pass seen, growth must go on in it: what stopped with the first pass was its fill.
+fn after_the_pass(seen: Assessment, known: &Known) -> Assessment {
+    let by_shape = seen.group == Group::Leak && seen.because == Because::Shapes;
+    let Some(pass) = known.pass.filter(|_| by_shape) else { return seen };
+    let points = || seen.floor.x.iter().copied().zip(seen.floor.y.iter().copied());
+    let before: Vec<(f64, f64)> = points().filter(|p| p.0 <= pass).collect();
+    let after: Vec<(f64, f64)> = points().filter(|p| p.0 >= pass).collect();
+    let (Some(before), Some(after)) = (Line::through(&before), Line::through(&after)) else { return seen };
+    let stopped = after.rate - after.margin < ON_IN_SECOND * before.rate;
+    if stopped && before.rate > 0.0 { seen.with(Group::Bounded, Because::SlowsDown) } else { seen }
+}
+
+fn look(series: &Series, known: &Known) -> Assessment {
     let samples = series.samples();
     let floor = Floor::of(series);
     if samples < FEWEST {
@@ -224,12 +286,14 @@ fn range(bins: &[Bin]) -> f64 {
 
 fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
     let odds = seen.odds;
-    if let Some(events) = at_events(series, &known.events) {
+    let end = series.last().map_or(0.0, |b| b.x_last);
+    let filling = known.pass.is_some_and(|pass| end < PASSES * pass);
+    let clear = |e: &EventGrowth| odds.flat < SURELY_FLAT && (!filling || e.across >= AGAINST_FILL);
+    if let Some(events) = at_events(series, &known.events).filter(clear) {
         let seen = Assessment { events: Some(events), ..seen };
         return seen.with(Group::Leak, Because::AtEvents);
     }
-    let end = series.last().map_or(0.0, |b| b.x_last);
-    if known.pass.is_some_and(|pass| end < PASSES * pass) && odds.rising + odds.open > MAY_GROW {
+    if filling && odds.rising + odds.open > MAY_GROW {
         return inside_first_pass(seen, end, known);
     }
     if seen.samples < FEWEST_WITH_PEAK && has_peak(series.bins()) {

@@ -62,12 +62,14 @@ pub(crate) fn stand(fit: &Fit) -> Stand {
         }
     };
     let whole = fit.rise(0.0, 1.0);
-    if !fit.shape.is_rising() && fit.rise(START, 1.0) < AFTER_START * whole {
+    if !fit.shape.is_rising() && fit.second <= START && fit.rise(START, 1.0) < AFTER_START * whole {
         return Stand::Flat;
     }
     match fit.shape {
         Shape::Flat | Shape::Drop | Shape::Falling => Stand::Flat,
-        Shape::Step | Shape::Knee | Shape::KneeFalling => ends(a),
+        Shape::Step if a > 1.0 - PLATEAU => Stand::Open,
+        Shape::Step => ends(a.max(fit.second)),
+        Shape::Knee | Shape::KneeFalling => ends(a),
         Shape::Rise | Shape::TwoStage => ends(b),
         Shape::Saturation | Shape::RampSaturation | Shape::Logarithm => bends(fit),
         Shape::SaturationLine if a > EARLY_BEND => Stand::Open,

@@ -6,6 +6,8 @@
 use crate::floor::quantile;
 use crate::series::{Bin, Series};
 
+/// A stretch between two events must hold this many samples to show a level in each of its halves.
+const SHORTEST: usize = 5;
 /// Fewer events than this can line up with anything.
 const FEWEST: usize = 4;
 /// Of all growth, this part must happen across the events. A line that ignores them puts about half there, because
@@ -13,6 +15,8 @@ const FEWEST: usize = 4;
 const ACROSS: f64 = 0.75;
 /// The later half of the events must bring at least this part, or it was a warm-up that evaluations happened in.
 const LATER: f64 = 0.25;
+/// The mean of the jumps must be this many standard errors above nothing.
+const SURE: f64 = 2.5;
 /// The whole growth must be this many times what the levels scatter by.
 const ABOVE_SCATTER: f64 = 4.0;
 
@@ -44,6 +48,11 @@ pub(crate) fn at_events(series: &Series, places: &[f64]) -> Option<EventGrowth> 
         return None;
     }
     let later: f64 = jumps[events / 2..].iter().sum();
+    let mean = all / events as f64;
+    let variance = jumps.iter().map(|j| (j - mean).powi(2)).sum::<f64>() / (events - 1) as f64;
+    if mean < SURE * (variance / events as f64).sqrt() {
+        return None;
+    }
     let rose = jumps.iter().filter(|&&j| j > 0.0).count();
     let found = EventGrowth { events, rose, each: all / events as f64, across: (all / grown).min(1.0) };
     (found.across >= ACROSS && later >= LATER * all && 3 * rose >= 2 * events).then_some(found)
@@ -74,15 +83,17 @@ fn levels(bins: &[Bin], places: &[f64]) -> Vec<(f64, f64)> {
         let cut = rest.partition_point(|b| b.x() < edge);
         let (stretch, later) = rest.split_at(cut);
         rest = later;
-        if stretch.len() >= 2 {
-            let (a, b) = stretch.split_at(stretch.len() / 2);
+        if stretch.len() >= SHORTEST {
+            // The sample at the event itself may still show what was before it.
+            let settled = if out.is_empty() { stretch } else { &stretch[1..] };
+            let (a, b) = settled.split_at(settled.len() / 2);
             out.push((low(a), low(b)));
         }
     }
     out
 }
 
+/// The lowest level: an evaluation's own buffers may fill most of the half that follows it.
 fn low(bins: &[Bin]) -> f64 {
-    let mut values: Vec<f64> = bins.iter().map(|b| b.low).collect();
-    quantile(&mut values, 0.3)
+    bins.iter().map(|b| b.low).fold(f64::INFINITY, f64::min)
 }

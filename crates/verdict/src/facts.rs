@@ -57,6 +57,8 @@ pub(crate) struct Facts {
     /// Floor at the start and at the end.
     pub(crate) start: f64,
     pub(crate) end: f64,
+    /// Floor after the first tenth.
+    pub(crate) after_start: f64,
     /// Highest value ever seen.
     pub(crate) peak: f64,
     /// Scatter of the floor.
@@ -86,6 +88,7 @@ impl Facts {
             first: first.x_first,
             last: last.x_last,
             start: points.first().map_or(0.0, |p| p.1),
+            after_start: points.get(points.len() / 10).map_or(0.0, |p| p.1),
             end: points.last().map_or(0.0, |p| p.1),
             peak: series.bins().iter().map(|b| b.high).fold(f64::NEG_INFINITY, f64::max),
             noise: seen.floor.noise,

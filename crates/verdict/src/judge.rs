@@ -27,6 +27,7 @@ pub struct Judge {
     clock: Clock,
     resolution: f64,
     name: Option<String>,
+    running: bool,
     kept_outside: Option<f64>,
     largest_example: Option<f64>,
 }
@@ -51,6 +52,7 @@ impl Judge {
             clock,
             resolution: 0.0,
             name: None,
+            running: false,
             kept_outside: None,
             largest_example: None,
         }
@@ -90,6 +92,11 @@ impl Judge {
     /// Samples taken so far.
     pub fn samples(&self) -> u64 {
         self.need.samples()
+    }
+
+    /// Says whether more samples will come. While they do, a leak must have been seen twice before it is called.
+    pub fn set_running(&mut self, running: bool) {
+        self.running = running;
     }
 
     /// Says what stays after evaluations, and how large the largest example is: growth beyond either is no fill.
@@ -138,6 +145,7 @@ impl Judge {
             events: events(&self.context, end),
             restarts: self.context.restarts.unwrap_or(0.0).clamp(0.0, 64.0) as usize,
             resolution: self.resolution,
+            running: self.running,
             one_pass: self.context.epochs.is_some_and(|e| e < PASSES),
             kept_outside: self.kept_outside,
         }
@@ -148,10 +156,11 @@ impl Judge {
             return None;
         }
         let floor = Floor::of(&self.file);
-        let (first, last) = (floor.y.first()?, floor.y.last()?);
+        // Mapping libraries and code at the start is no page cache worth a name.
+        let (first, last) = (floor.y.get(floor.len() / 10)?, floor.y.last()?);
         let grown = last - first;
-        let clear =
-            grown > FILE_FACTOR * (facts.end - facts.start).abs() && grown > FILE_FACTOR * 2.0 * floor.noise;
+        let scatter = floor.noise.max(facts.noise);
+        let clear = grown > (FILE_FACTOR * scatter).max(facts.end - facts.after_start).max(self.resolution);
         clear.then_some(grown)
     }
 
@@ -277,8 +286,8 @@ impl Judge {
 
 /// Bytes per example beyond this many times the largest decoded example are not the example.
 const MORE_THAN_DATA: f64 = 1.5;
-/// File pages must have grown by this many times what the need moved, to be the story.
-const FILE_FACTOR: f64 = 3.0;
+/// File pages must have grown by more than the need moved, and by this many times the scatter, to be the story.
+const FILE_FACTOR: f64 = 4.0;
 /// From this many threads on, glibc's arenas (eight a core, one a thread) are the usual reason for a ratchet.
 const MANY_THREADS: f64 = 4.0;
 /// A curve is called spiky when at most this part of it stands above the floor: more is a saw-tooth.
@@ -301,7 +310,7 @@ fn confidence(seen: &Assessment) -> f64 {
     let value = match seen.because {
         Because::TooFew | Because::InsideFirstPass => 0.97,
         Because::MoreThanData | Because::KeepsInEvaluation | Because::RecoversAfterRestart => 0.9,
-        Because::OnePass => 0.7,
+        Because::OnePass | Because::SeenOnce => 0.7,
         Because::NothingMoves | Because::AtEvents => 0.95,
         Because::FewSamplesRise | Because::PeakInFewSamples | Because::EveryLifeClimbs => 0.85,
         Because::SlowsDown if seen.group == Group::TooEarly => 0.6,
@@ -314,6 +323,13 @@ fn confidence(seen: &Assessment) -> f64 {
 /// Judges one finished curve.
 pub fn judge(curve: &Curve) -> Verdict {
     fed(curve).verdict()
+}
+
+/// Judges what there is so far of a curve that still grows longer.
+pub fn judge_running(curve: &Curve) -> Verdict {
+    let mut judge = fed(curve);
+    judge.set_running(true);
+    judge.verdict()
 }
 
 fn fed(curve: &Curve) -> Judge {

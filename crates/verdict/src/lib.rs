@@ -25,7 +25,7 @@ mod verdict;
 mod words;
 
 pub use budget::Fill;
-pub use judge::{Judge, judge};
+pub use judge::{Judge, judge, judge_running};
 pub use live::LiveJudge;
 pub use roles::{Footprint, RoleFound, roles};
 pub use run::{RunVerdict, judge_recording, judge_recording_with};

@@ -10,7 +10,7 @@ use crate::series::Point;
 use crate::track::Track;
 use lowtide_model::{
     Axis, CgroupRow, Context, Event, GpuRow, HostRow, LimitHeld, LimitKind, Mark, Meta, Metric, ProcKey,
-    Process, Recording, SampleRow,
+    Process, Recording, RunState, SampleRow,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,6 +34,7 @@ pub struct LiveJudge {
     pub(crate) limits: Vec<LimitHeld>,
     pub(crate) host: Option<HostRow>,
     pub(crate) now: f64,
+    pub(crate) running: bool,
     marked: BTreeSet<ProcKey>,
 }
 
@@ -53,6 +54,7 @@ impl LiveJudge {
             limits: Vec::new(),
             host: None,
             now: 0.0,
+            running: true,
             marked: BTreeSet::new(),
         }
     }
@@ -135,6 +137,11 @@ impl LiveJudge {
         self.limits = limits.to_vec();
     }
 
+    /// Says that no more rows will come: the last answer may use all there is.
+    pub fn finish(&mut self) {
+        self.running = false;
+    }
+
     /// What each process is for.
     pub fn roles(&self) -> Vec<RoleFound> {
         let processes: Vec<Process> = self.processes.values().cloned().collect();
@@ -211,5 +218,6 @@ pub(crate) fn feed(recording: &Recording, asked: Context) -> LiveJudge {
     recording.cgroups.iter().for_each(|c| judge.push_cgroup(c));
     recording.events.iter().for_each(|e| judge.push_event(e));
     judge.set_limits(&recording.limits);
+    judge.running = recording.meta.state == Some(RunState::Running);
     judge
 }

@@ -119,6 +119,7 @@ impl LiveJudge {
         judge.set_context(context);
         judge.set_pace(if by_steps { self.marks.pace() } else { None });
         judge.set_resolution(self.doubt);
+        judge.set_running(self.running);
         judge.set_outside_data(self.kept_outside(&track), self.marks.largest_example);
         let mut verdict = judge.verdict();
         verdict.process = Some(self.named(key, role));
@@ -190,6 +191,7 @@ impl LiveJudge {
             let mut judge = judge.clone();
             judge.set_context(Context { limit: None, ..self.marks.known(&self.asked) });
             judge.set_resolution(self.doubt);
+            judge.set_running(self.running);
             let mut verdict = judge.verdict();
             if verdict.group == Group::Flat {
                 continue;

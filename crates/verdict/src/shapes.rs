@@ -114,6 +114,8 @@ pub(crate) struct Fit {
     pub(crate) knots: [f64; 2],
     coefficients: [f64; MAX_COLUMNS],
     columns: usize,
+    /// Where the second point stands: nothing earlier can be told apart.
+    pub(crate) second: f64,
     /// Mean squared distance.
     pub(crate) error: f64,
     /// Cost: lower is better.
@@ -315,6 +317,7 @@ fn best(plan: &Plan, u: &[f64], y: &[f64]) -> Option<(Fit, f64)> {
                 knots,
                 coefficients,
                 columns: plan.columns,
+                second: u.get(1).copied().unwrap_or(1.0),
                 error,
                 cost: 0.0,
                 weight: 0.0,

@@ -168,6 +168,13 @@ impl Story<'_> {
                 e.events
             );
         }
+        if self.seen.because == Because::KeepsInEvaluation {
+            return format!(
+                "leak: {} grows by {}, in evaluation too, where no new example is touched",
+                self.what(),
+                self.rate(self.facts.growth.rate)
+            );
+        }
         let since = match self.seen.best().map(|b| b.shape) {
             Some(crate::shapes::Shape::Late | crate::shapes::Shape::RampLate) => {
                 format!(" since {}", self.place(self.facts.growth.from))
@@ -687,6 +694,9 @@ impl Because {
             Self::PeakInFewSamples => "one peak in fewer than eight samples",
             Self::AtEvents => "the floor rises at each evaluation and not between",
             Self::EveryLifeClimbs => "every life of the process climbs until it ends",
+            Self::SeenOnce => {
+                "the run goes on, and a leak is called when it was there before its newest part too"
+            }
             Self::OnePass => "one pass is all there will be, and growth follows it",
             Self::MoreThanData => "each example keeps more than the largest one decodes to",
             Self::KeepsInEvaluation => "evaluations keep memory too, and they touch no new training example",

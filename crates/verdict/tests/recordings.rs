@@ -102,6 +102,7 @@ impl Run {
         marks.for_each(|m| judge.push_mark(m));
         gpus.for_each(|g| judge.push_gpu(g));
         r.host.iter().for_each(|h| judge.push_host(h));
+        judge.finish();
         judge.verdict()
     }
 }
