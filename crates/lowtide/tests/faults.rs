@@ -35,41 +35,53 @@ fn follow(stage: &Stage, until: Instant, recorder: Pid) -> (Option<u64>, u32) {
     (durable, job)
 }
 
+/// One round: kill the recorder after a while; the job lives on and the file keeps its word. Gives whether anything
+/// had been announced by then.
+fn kill_the_recorder(round: usize, wait: Duration) -> bool {
+    let stage = Stage::new();
+    let actor = stage.renamed("hold");
+    let mut running = stage.run_until_ready(&["--interval", "20ms"], &[&actor, "hold", "8"]);
+    let recorder = Pid::from_raw(running.pid());
+    // Waiting closes the child's standard input, which is the job's as well.
+    let stdin = running.child.stdin.take();
+    let (durable, job) = follow(&stage, Instant::now() + wait, recorder);
+    running.child.wait().unwrap();
+    assert!(lives(job), "round {round}: the job does not notice");
+    let mut reader = lowtide_store::open(&running.file).unwrap();
+    let recording = reader.recording().unwrap();
+    assert_eq!(reader.state(), RunState::CutOff, "round {round}");
+    if let Some(durable) = durable {
+        let kept = recording.meta.ended.unwrap_or_default();
+        assert!(kept >= Tick(durable), "round {round}: announced up to {durable}, kept up to {kept:?}");
+        assert!(!recording.samples.is_empty(), "round {round}: the first rows are there");
+        assert!(recording.processes.iter().any(|process| process.key.pid == job), "round {round}");
+    }
+    drop(stdin);
+    eventually("the job ends by itself", || (!lives(job)).then_some(()));
+    let beside = std::fs::read_dir(stage.folder.path()).unwrap().filter_map(Result::ok);
+    let rests = beside.filter(|entry| entry.file_name().to_string_lossy().starts_with("run.tide")).count();
+    assert_eq!(rests, 1, "round {round}: after the first open it is one file");
+    durable.is_some()
+}
+
 #[test]
 fn sigkill_at_fifty_random_moments_loses_nothing_announced_and_the_job_lives_on() {
-    let mut random = 0x2545_F491_4F6C_DD1D_u64;
-    let mut announced = 0;
-    for round in 0..50 {
+    let announced: usize = std::thread::scope(|scope| {
+        let lanes: Vec<_> = (1..=5_u64).map(|lane| scope.spawn(move || kill_ten_times(lane))).collect();
+        lanes.into_iter().map(|lane| lane.join().unwrap()).sum()
+    });
+    assert!(announced > 25, "most rounds lived long enough to announce something: {announced}");
+}
+
+fn kill_ten_times(lane: u64) -> usize {
+    let mut random = 0x2545_F491_4F6C_DD1D_u64.wrapping_mul(lane);
+    let mut round = |round: usize| {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
-        let wait = Duration::from_millis(random % 1200);
-        let stage = Stage::new();
-        let actor = stage.renamed("hold");
-        let mut running = stage.run_until_ready(&["--interval", "20ms"], &[&actor, "hold", "8"]);
-        let recorder = Pid::from_raw(running.pid());
-        // Waiting closes the child's standard input, which is the job's as well.
-        let stdin = running.child.stdin.take();
-        let (durable, job) = follow(&stage, Instant::now() + wait, recorder);
-        running.child.wait().unwrap();
-        assert!(lives(job), "round {round}: the job does not notice");
-        let mut reader = lowtide_store::open(&running.file).unwrap();
-        let recording = reader.recording().unwrap();
-        assert_eq!(reader.state(), RunState::CutOff, "round {round}");
-        if let Some(durable) = durable {
-            announced += 1;
-            let kept = recording.meta.ended.unwrap_or_default();
-            assert!(kept >= Tick(durable), "round {round}: announced up to {durable}, kept up to {kept:?}");
-            assert!(!recording.samples.is_empty(), "round {round}: the first rows are there");
-            assert!(recording.processes.iter().any(|process| process.key.pid == job), "round {round}");
-        }
-        drop(stdin);
-        eventually("the job ends by itself", || (!lives(job)).then_some(()));
-        let beside = std::fs::read_dir(stage.folder.path()).unwrap().filter_map(Result::ok);
-        let rests = beside.filter(|entry| entry.file_name().to_string_lossy().starts_with("run.tide")).count();
-        assert_eq!(rests, 1, "round {round}: after the first open it is one file");
-    }
-    assert!(announced > 25, "most rounds lived long enough to announce something: {announced}");
+        usize::from(kill_the_recorder(round, Duration::from_millis(random % 2500)))
+    };
+    (0..10).map(&mut round).sum()
 }
 
 /// A tmpfs of this size, for as long as the value lives.
