@@ -30,16 +30,18 @@ pub(crate) const PASSES: f64 = 1.3;
 /// Of a single pass, this part must be seen before growth is told as its fill.
 const HALF_PASS: f64 = 0.5;
 /// While a run goes on: samples, evidence, and the part of the rise that must already have shown it.
-const RUNNING_SAMPLES: u64 = 50;
-const RUNNING_ODDS: f64 = 0.7;
+const RUNNING_SAMPLES: u64 = 80;
+/// With this many samples the first look is as good as two at fewer.
+const RUNNING_MANY: u64 = 300;
+const RUNNING_ODDS: f64 = 0.8;
 const SECOND_LOOK: f64 = 0.65;
 const EARLIER_ODDS: f64 = 0.5;
 /// Growth in the second pass must keep this part of the pace of the first, at the least its scatter allows.
 const ON_IN_SECOND: f64 = 0.25;
 /// Inside the first pass nearly all growth must happen at events: a fill grows beside them.
-const AGAINST_FILL: f64 = 0.9;
-/// Growth at events counts only where the floor as a whole is not surely flat.
-const SURELY_FLAT: f64 = 0.9;
+const AGAINST_FILL: f64 = 0.97;
+/// Growth at events counts only where the floor as a whole is not surely flat or settled.
+const SURELY_NOT: f64 = 0.9;
 /// Growth this likely keeps a curve inside its first pass undecided.
 const MAY_GROW: f64 = 0.3;
 
@@ -234,6 +236,9 @@ fn seen_twice(series: &Series, seen: &Assessment, known: &Known) -> bool {
     if seen.samples < RUNNING_SAMPLES || seen.odds.rising < RUNNING_ODDS {
         return false;
     }
+    if seen.samples >= RUNNING_MANY {
+        return true;
+    }
     let (Some(first), Some(last)) = (series.first(), series.last()) else { return false };
     let from = seen.best().map_or(0.0, |f| rising_part(f).0);
     let u = SECOND_LOOK.mul_add(1.0 - from, from);
@@ -288,7 +293,8 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
     let odds = seen.odds;
     let end = series.last().map_or(0.0, |b| b.x_last);
     let filling = known.pass.is_some_and(|pass| end < PASSES * pass);
-    let clear = |e: &EventGrowth| odds.flat < SURELY_FLAT && (!filling || e.across >= AGAINST_FILL);
+    let clear =
+        |e: &EventGrowth| odds.flat.max(odds.settled) < SURELY_NOT && (!filling || e.across >= AGAINST_FILL);
     if let Some(events) = at_events(series, &known.events).filter(clear) {
         let seen = Assessment { events: Some(events), ..seen };
         return seen.with(Group::Leak, Because::AtEvents);
