@@ -45,6 +45,8 @@ const EARLY_BEND: f64 = 0.12;
 pub(crate) const LATE_BEND: f64 = 0.4;
 /// ... unless it goes on at this part of its pace.
 const PACE: f64 = 0.6;
+/// A rise must be this many times what the floor misses the shape by, or it is one of the floor's own wanderings.
+const ABOVE_MISFIT: f64 = 3.5;
 /// What comes after the start counts as growth when it is at least this part of the whole rise.
 pub(crate) const AFTER_START: f64 = 0.08;
 
@@ -62,6 +64,10 @@ pub(crate) fn stand(fit: &Fit) -> Stand {
         }
     };
     let whole = fit.rise(0.0, 1.0);
+    let top = if fit.shape == Shape::KneeFalling { fit.rise(0.0, a) } else { whole };
+    if top < ABOVE_MISFIT * fit.error.sqrt() {
+        return Stand::Flat;
+    }
     if !fit.shape.is_rising() && fit.second <= START && fit.rise(START, 1.0) < AFTER_START * whole {
         return Stand::Flat;
     }
