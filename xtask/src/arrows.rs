@@ -10,16 +10,7 @@ const ARROWS: [(&str, &[&str]); 8] = [
     ("lowtide-verdict", &["lowtide-model"]),
     ("lowtide-probe", &["lowtide-model"]),
     ("lowtide-store", &["lowtide-model"]),
-    (
-        "lowtide-run",
-        &[
-            "lowtide-model",
-            "lowtide-wire",
-            "lowtide-probe",
-            "lowtide-store",
-            "lowtide-verdict",
-        ],
-    ),
+    ("lowtide-run", &["lowtide-model", "lowtide-wire", "lowtide-probe", "lowtide-store", "lowtide-verdict"]),
     (
         "lowtide",
         &[
@@ -54,9 +45,5 @@ pub(crate) fn arrows() -> Result<(), String> {
             }
         }
     }
-    if wrong.is_empty() {
-        Ok(())
-    } else {
-        Err(wrong.join("\n"))
-    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }

@@ -28,7 +28,17 @@ struct Bench {
 }
 
 pub(crate) fn bench(rest: &[String]) -> Result<(), String> {
-    run(cargo().args(["build", "--release", "--locked", "-p", "lowtide", "--bin", "lowtide", "--example", "actor"]))?;
+    run(cargo().args([
+        "build",
+        "--release",
+        "--locked",
+        "-p",
+        "lowtide",
+        "--bin",
+        "lowtide",
+        "--example",
+        "actor",
+    ]))?;
     let python = python("bench-python", &PEERS)?;
     let folder = root().join("target/bench");
     let _ = std::fs::remove_dir_all(&folder);
@@ -44,28 +54,44 @@ pub(crate) fn bench(rest: &[String]) -> Result<(), String> {
         missed: Vec::new(),
     };
     bench.all()?;
-    if bench.missed.is_empty() { Ok(()) } else { Err(format!("promises missed: {}", bench.missed.join("; "))) }
+    if bench.missed.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("promises missed: {}", bench.missed.join("; ")))
+    }
 }
 
 impl Bench {
     fn all(&mut self) -> Result<(), String> {
-        println!("one run on this machine, CPU time; {WORKERS} workers and their parent at 4 Hz, {FOREIGN} foreign processes\n");
+        println!(
+            "one run on this machine, CPU time; {WORKERS} workers and their parent at 4 Hz, {FOREIGN} foreign processes\n"
+        );
         let foreign = Crowd::start(&self.actor, FOREIGN)?;
         let ours = self.recorder()?;
         let theirs = self.psutil()?;
-        let mprof = self.sampler("mprof", &["-m", "mprof", "run", "--include-children", "--interval", "0.25"])?;
-        let psrecord = self.sampler("psrecord", &["-m", "psrecord", "--include-children", "--interval", "0.25"])?;
+        let mprof =
+            self.sampler("mprof", &["-m", "mprof", "run", "--include-children", "--interval", "0.25"])?;
+        let psrecord =
+            self.sampler("psrecord", &["-m", "psrecord", "--include-children", "--interval", "0.25"])?;
         drop(foreign);
         let processes = (WORKERS + 1) as f64;
         let per_sample = ours.cpu_per_tick / processes;
-        println!("recorder        {:8.1} us a tick, {:.2} us a process-sample", ours.cpu_per_tick * 1e6, per_sample * 1e6);
+        println!(
+            "recorder        {:8.1} us a tick, {:.2} us a process-sample",
+            ours.cpu_per_tick * 1e6,
+            per_sample * 1e6
+        );
         self.hold("recorder at 1 Hz, % of one core", ours.cpu_per_tick * 100.0, 0.1);
         self.hold("recorder's peak memory, MiB", ours.peak_mib, 16.0);
         println!("psutil oneshot  {:8.1} us a process-sample", theirs * 1e6);
         self.reach("psutil's CPU over ours, per process-sample", theirs / per_sample, 20.0);
         println!("mprof           {:8.1} us a process-sample", mprof / processes * 1e6);
         self.reach("mprof's CPU over ours, per process-sample", mprof / processes / per_sample, 20.0);
-        println!("psrecord        {:8.1} us a process-sample, ratio {:.0}", psrecord / processes * 1e6, psrecord / processes / per_sample);
+        println!(
+            "psrecord        {:8.1} us a process-sample, ratio {:.0}",
+            psrecord / processes * 1e6,
+            psrecord / processes / per_sample
+        );
         self.hold("recording, MiB kept an hour", ours.kept_mib_hour, 1.0);
         self.hold("recording, MiB written an hour", ours.written_mib_hour, 20.0);
         self.storm()?;
@@ -82,7 +108,10 @@ impl Bench {
 
     fn reach(&mut self, what: &str, value: f64, least: f64) {
         let reached = value >= least;
-        println!("  {} {what}: {value:.1} (promised: at least {least})", if reached { "ok  " } else { "MISS" });
+        println!(
+            "  {} {what}: {value:.1} (promised: at least {least})",
+            if reached { "ok  " } else { "MISS" }
+        );
         if !reached {
             self.missed.push(what.to_owned());
         }
@@ -90,7 +119,15 @@ impl Bench {
 
     fn lowtide(&self, file: &Path, flags: &[&str], job: &[&str]) -> Command {
         let mut command = Command::new(&self.lowtide);
-        command.arg("run").arg("--quiet").arg("--out").arg(file).args(flags).arg("--").arg(&self.actor).args(job);
+        command
+            .arg("run")
+            .arg("--quiet")
+            .arg("--out")
+            .arg(file)
+            .args(flags)
+            .arg("--")
+            .arg(&self.actor)
+            .args(job);
         command.env("XDG_RUNTIME_DIR", &self.folder);
         command
     }
@@ -113,7 +150,12 @@ impl Bench {
         // Tables, indexes and the first row of each process are paid once; the rest is by time.
         let kept = (size() - 96.0 * 1024.0).max(0.0);
         let mib = 1024.0 * 1024.0;
-        Ok(Ours { cpu_per_tick, peak_mib, kept_mib_hour: kept / mib / hours, written_mib_hour: written / mib / hours })
+        Ok(Ours {
+            cpu_per_tick,
+            peak_mib,
+            kept_mib_hour: kept / mib / hours,
+            written_mib_hour: written / mib / hours,
+        })
     }
 
     fn psutil(&self) -> Result<f64, String> {
@@ -125,7 +167,9 @@ impl Bench {
             .output()
             .map_err(|error| format!("cannot run psutil's loop: {error}"))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        text.trim().parse().map_err(|_| format!("psutil's loop said: {text}{}", String::from_utf8_lossy(&output.stderr)))
+        text.trim()
+            .parse()
+            .map_err(|_| format!("psutil's loop said: {text}{}", String::from_utf8_lossy(&output.stderr)))
     }
 
     /// CPU seconds a tick of a Python sampler that runs the same job.
@@ -137,7 +181,11 @@ impl Bench {
             command.arg("--log").arg(self.folder.join("psrecord.txt"));
             command.arg(format!("{} crowd {workers}", self.actor.display()));
         } else {
-            command.arg("--output").arg(self.folder.join("mprof.dat")).arg(&self.actor).args(["crowd", &workers]);
+            command
+                .arg("--output")
+                .arg(self.folder.join("mprof.dat"))
+                .arg(&self.actor)
+                .args(["crowd", &workers]);
         }
         let mut child = command
             .stdin(Stdio::piped())
@@ -152,7 +200,11 @@ impl Bench {
         drop(child.stdin.take());
         let _ = child.kill();
         let _ = child.wait();
-        if spent <= 0.0 { Err(format!("{name} did not run")) } else { Ok(spent / (self.seconds as f64 * 4.0)) }
+        if spent <= 0.0 {
+            Err(format!("{name} did not run"))
+        } else {
+            Ok(spent / (self.seconds as f64 * 4.0))
+        }
     }
 
     fn storm(&mut self) -> Result<(), String> {
@@ -166,7 +218,10 @@ impl Bench {
         let recording = lowtide_store::open(&file).and_then(|mut reader| reader.recording());
         let recording = recording.map_err(|error| error.to_string())?;
         let seconds = recording.meta.ended.unwrap_or_default().seconds();
-        println!("\nfork storm: {} processes in {seconds:.1} s, {cpu:.3} s of our CPU", recording.processes.len());
+        println!(
+            "\nfork storm: {} processes in {seconds:.1} s, {cpu:.3} s of our CPU",
+            recording.processes.len()
+        );
         self.hold("processes of the storm that were missed", 1001.0 - recording.processes.len() as f64, 0.0);
         Ok(())
     }
@@ -204,7 +259,8 @@ fn spread(mut values: Vec<f64>) -> String {
 
 /// p50, p99.9 in microseconds and CPU seconds, as the actor prints them.
 fn latency(command: &mut Command) -> Result<[f64; 3], String> {
-    let output = command.stderr(Stdio::null()).output().map_err(|error| format!("cannot run the actor: {error}"))?;
+    let output =
+        command.stderr(Stdio::null()).output().map_err(|error| format!("cannot run the actor: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     <[f64; 3]>::try_from(numbers).map_err(|_| format!("the actor said: {text}"))

@@ -19,21 +19,13 @@ pub(crate) fn cargo() -> Command {
 /// Runs a program and fails with its name when it fails.
 pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     eprintln!("+ {}", words(command));
-    let status = command
-        .status()
-        .map_err(|error| format!("cannot start {}: {error}", words(command)))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("`{}` failed ({status})", words(command)))
-    }
+    let status = command.status().map_err(|error| format!("cannot start {}: {error}", words(command)))?;
+    if status.success() { Ok(()) } else { Err(format!("`{}` failed ({status})", words(command))) }
 }
 
 /// Runs a program and gives what it printed.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
-    let output = command
-        .output()
-        .map_err(|error| format!("cannot start {}: {error}", words(command)))?;
+    let output = command.output().map_err(|error| format!("cannot start {}: {error}", words(command)))?;
     if !output.status.success() {
         let told = String::from_utf8_lossy(&output.stderr);
         return Err(format!("`{}` failed ({}): {told}", words(command), output.status));

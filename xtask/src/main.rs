@@ -6,14 +6,17 @@ mod arrows;
 mod bench;
 mod check;
 mod commands;
+mod guest;
 mod test;
 
 use std::process::ExitCode;
 
 const HELP: &str = "\
 cargo xtask check    fmt, clippy, tests, crate arrows, docs: what must hold before a commit
+cargo xtask lint     check without the tests
 cargo xtask test     all tests; makes its own Python environment with numpy and Pillow
 cargo xtask bench    the promised numbers, measured beside psutil, mprof and psrecord in one run
+cargo xtask guest    tests in a small virtual machine: cgroup v2, restricted ptrace, other users, 9p
 cargo xtask arrows   only the crate arrows
 ";
 
@@ -25,9 +28,11 @@ fn main() -> ExitCode {
     };
     let done = match verb {
         "check" => check::check(),
+        "lint" => check::lint(),
         "test" => test::test(rest),
         "bench" => bench::bench(rest),
         "arrows" => arrows::arrows(),
+        "guest" => guest::guest(rest),
         _ => {
             eprint!("{HELP}");
             return ExitCode::from(2);

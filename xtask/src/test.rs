@@ -28,13 +28,9 @@ pub(crate) fn python(name: &str, needs: &[&str]) -> Result<PathBuf, String> {
 pub(crate) fn test(rest: &[String]) -> Result<(), String> {
     let python = python("test-python", &PYTHON_NEEDS)?;
     let mut command = cargo();
-    command
-        .args(["test", "--workspace", "--locked", "--no-fail-fast"])
-        .args(rest);
+    command.args(["test", "--workspace", "--locked", "--no-fail-fast"]).args(rest);
     command.env("LOWTIDE_TEST_PYTHON", python).stdout(Stdio::piped());
-    let mut child = command
-        .spawn()
-        .map_err(|error| format!("cannot start cargo test: {error}"))?;
+    let mut child = command.spawn().map_err(|error| format!("cannot start cargo test: {error}"))?;
     let mut count = Count::default();
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -42,15 +38,8 @@ pub(crate) fn test(rest: &[String]) -> Result<(), String> {
             let _ = writeln!(std::io::stdout().lock(), "{line}");
         }
     }
-    let status = child
-        .wait()
-        .map_err(|error| format!("cannot wait for cargo test: {error}"))?;
-    let _ = writeln!(
-        std::io::stdout().lock(),
-        "\n{} passed, {} failed",
-        count.passed,
-        count.failed
-    );
+    let status = child.wait().map_err(|error| format!("cannot wait for cargo test: {error}"))?;
+    let _ = writeln!(std::io::stdout().lock(), "\n{} passed, {} failed", count.passed, count.failed);
     match (status.success(), count.passed) {
         (true, 0) => Err("no test ran".to_owned()),
         (true, _) => Ok(()),

@@ -101,7 +101,8 @@ fn mmaps(count: usize) {
     let mut latencies: Vec<f64> = (0..count).map(|_| one_mmap()).collect();
     latencies.sort_by(f64::total_cmp);
     let at = |part: f64| latencies[((latencies.len() - 1) as f64 * part) as usize];
-    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF).unwrap_or_else(|_| exit(70));
+    let usage =
+        nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF).unwrap_or_else(|_| exit(70));
     let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
     println!("{} {} {}", at(0.5), at(0.999), seconds(usage.user_time()) + seconds(usage.system_time()));
     drop(held);

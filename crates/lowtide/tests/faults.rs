@@ -93,7 +93,8 @@ impl SmallDisk {
     fn new(kib: u32) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let size = format!("size={kib}k");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder.path()).status();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder.path()).status();
         mounted.is_ok_and(|status| status.success()).then_some(Self { folder })
     }
 }
@@ -120,7 +121,10 @@ fn a_full_disk_is_said_once_and_the_job_runs_on() {
     assert_eq!(code, 0, "{said}");
     let complaints = said.lines().filter(|line| line.contains("the job runs on")).count();
     assert!(complaints <= 1, "{said}");
-    let moved = said.lines().find_map(|line| line.split("the recording is at ").nth(1)).unwrap_or_else(|| panic!("{said}"));
+    let moved = said
+        .lines()
+        .find_map(|line| line.split("the recording is at ").nth(1))
+        .unwrap_or_else(|| panic!("{said}"));
     let recording = support::read(Path::new(moved.trim()));
     assert!(recording.processes.len() > 100, "all of it is there: {}", recording.processes.len());
     let _ = std::fs::remove_file(moved.trim());
@@ -180,7 +184,10 @@ fn processes_that_may_not_be_read_are_recorded_as_far_as_they_may() {
     let file = stage.path("run.tide");
     let inner = stage.command(&["watch", "--lines", "--for", "2s", "--out", file.to_str().unwrap()]);
     let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(stage.path("lowtide")).args(inner.get_args());
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(stage.path("lowtide"))
+        .args(inner.get_args());
     command.arg(pid);
     std::fs::copy(support::lowtide(), stage.path("lowtide")).unwrap();
     let output = command.env("XDG_RUNTIME_DIR", stage.path("runtime")).stdin(Stdio::null()).output().unwrap();

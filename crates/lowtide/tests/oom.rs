@@ -66,7 +66,10 @@ fn a_job_killed_by_its_cgroups_limit_is_explained_and_one_killed_by_hand_is_not(
     let output = cgroup.inside(&mut command).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(137), "{said}");
-    assert!(said.contains("was killed by the kernel: out of memory, by the memory limit of 64.0 MiB"), "{said}");
+    assert!(
+        said.contains("was killed by the kernel: out of memory, by the memory limit of 64.0 MiB"),
+        "{said}"
+    );
     let recording = read(&file);
     assert_eq!(recording.events.iter().filter(|event| event.kind == EventKind::Oom).count(), 1);
     let usage = recording.cgroups.iter().map(|row| row.usage.max).max().unwrap();
@@ -87,12 +90,16 @@ fn strangers_in_the_cgroup_make_it_likely_and_a_killed_grandchild_is_named() {
     let mut stranger = cgroup.stranger();
     let file = stage.path("run.tide");
     let (wrapper, eater) = (stage.renamed("wrap"), stage.renamed("eater"));
-    let mut command = stage.command(&["run", "--out", file.to_str().unwrap(), "--", &wrapper, "tree", &eater, "eat"]);
+    let mut command =
+        stage.command(&["run", "--out", file.to_str().unwrap(), "--", &wrapper, "tree", &eater, "eat"]);
     let output = cgroup.inside(&mut command).output().unwrap();
     let _ = stranger.kill();
     let _ = stranger.wait();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("likely killed by the kernel") && said.contains("another process shares"), "{said}");
+    assert!(
+        said.contains("likely killed by the kernel") && said.contains("another process shares"),
+        "{said}"
+    );
     let recording = read(&file);
     let oom = recording.events.iter().find(|event| event.kind == EventKind::Oom).unwrap();
     let victim = recording.processes.iter().find(|process| Some(process.key) == oom.process).unwrap();

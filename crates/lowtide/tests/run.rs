@@ -38,7 +38,8 @@ fn the_job_has_its_callers_descriptors_and_limits_and_nothing_of_ours() {
         .unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"through us\n").unwrap();
     let output = child.wait_with_output().unwrap();
-    let plain = std::process::Command::new("bash").args(["-c", "ulimit -n; ls /proc/self/fd"]).output().unwrap();
+    let plain =
+        std::process::Command::new("bash").args(["-c", "ulimit -n; ls /proc/self/fd"]).output().unwrap();
     let without_us = String::from_utf8_lossy(&plain.stdout).into_owned();
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("through us\n{without_us}"));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "to-stderr\n", "quiet means nothing of ours");

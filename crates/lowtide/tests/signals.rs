@@ -31,13 +31,16 @@ fn listening(stage: &Stage, own_group: bool) -> Running {
 
 /// Sends one signal, waits until it is heard, then a second kind as a fence: what came twice would stand before it.
 fn once_each(stage: &Stage, send: impl Fn(Signal)) {
-    let sent = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGTERM];
+    let sent =
+        [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGTERM];
     for (at, signal) in sent.iter().enumerate() {
         send(*signal);
         eventually("it was heard", || (heard(stage).len() > at).then_some(()));
     }
     send(Signal::SIGUSR1);
-    eventually("the fence was heard", || heard(stage).iter().filter(|name| *name == "SIGUSR1").nth(1).map(|_| ()));
+    eventually("the fence was heard", || {
+        heard(stage).iter().filter(|name| *name == "SIGUSR1").nth(1).map(|_| ())
+    });
     let mut expected: Vec<String> = sent.iter().map(ToString::to_string).collect();
     expected.push("SIGUSR1".to_owned());
     assert_eq!(heard(stage), expected);
@@ -69,10 +72,17 @@ fn a_signal_sent_to_every_process_one_by_one_is_heard_once() {
     let running = listening(&stage, true);
     let group = running.pid();
     let everybody = || -> Vec<i32> {
-        let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        pids.filter(|pid| nix::unistd::getpgid(Some(Pid::from_raw(*pid))).is_ok_and(|of| of.as_raw() == group)).collect()
+        let pids = std::fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| {
+            nix::unistd::getpgid(Some(Pid::from_raw(*pid))).is_ok_and(|of| of.as_raw() == group)
+        })
+        .collect()
     };
-    once_each(&stage, |signal| everybody().into_iter().for_each(|pid| drop(kill(Pid::from_raw(pid), signal))));
+    once_each(&stage, |signal| {
+        everybody().into_iter().for_each(|pid| drop(kill(Pid::from_raw(pid), signal)))
+    });
     everybody().into_iter().for_each(|pid| drop(kill(Pid::from_raw(pid), Signal::SIGTERM)));
     assert_eq!(running.finish().0, 0);
 }

@@ -49,7 +49,11 @@ fn a_wrappers_pid_leads_to_the_process_that_holds_the_memory() {
     let recording = read(&file);
     assert!(recording.meta.attached);
     assert_eq!(recording.processes.len(), 4, "wrapper, trainer and two workers that ran before us");
-    assert_eq!(recording.processes.iter().filter(|process| !process.execed).count(), 2, "the forked ones are known");
+    assert_eq!(
+        recording.processes.iter().filter(|process| !process.execed).count(),
+        2,
+        "the forked ones are known"
+    );
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(lines.lines().count() >= 1 && lines.contains("MiB"), "{lines}");
     job.end();
@@ -61,7 +65,8 @@ fn the_end_of_a_watched_job_ends_the_watch_with_its_exit_code_where_the_kernel_t
     let job = Stranger::start(&["python3", "-c", "import sys; sys.stdin.read(); sys.exit(9)"]);
     let file = stage.path("run.tide");
     let pid = job.pid.to_string();
-    let mut command = stage.command(&["watch", "--lines", "--interval", "100ms", "--out", file.to_str().unwrap(), &pid]);
+    let mut command =
+        stage.command(&["watch", "--lines", "--interval", "100ms", "--out", file.to_str().unwrap(), &pid]);
     let watch = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     eventually("it is recorded", || {
         let recording = lowtide_store::open(&file).ok()?.recording().ok()?;

@@ -4,7 +4,9 @@
 //! no more memory than its living ones.
 
 use crate::rows::{Gather, Measured};
-use lowtide_model::{Bytes, Event, EventKind, Exit, Limit, ProcKey, Process, Pss, Reading, Role, SampleRow, Span, Tick};
+use lowtide_model::{
+    Bytes, Event, EventKind, Exit, Limit, ProcKey, Process, Pss, Reading, Role, SampleRow, Span, Tick,
+};
 use lowtide_probe::tree::Change;
 use lowtide_probe::{ProcessReader, Root, Stat, Statm, Status};
 use lowtide_store::{Entry, mask_argv};

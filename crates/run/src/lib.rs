@@ -8,6 +8,7 @@ mod gpu;
 mod history;
 mod hooks;
 mod job;
+mod judging;
 mod oom;
 mod pace;
 mod places;
@@ -208,9 +209,11 @@ fn record(
     setting.writer.push(lowtide_store::Entry::Meta(Box::new(setting.meta.clone())));
     let socket = options.private_dir.as_deref().and_then(|folder| ControlSocket::listen(folder).ok());
     let recording = setting.writer.path().to_owned();
-    let socket_path = socket.as_ref().and(options.private_dir.as_ref()).map(|folder| folder.join(SOCKET_NAME));
+    let socket_path =
+        socket.as_ref().and(options.private_dir.as_ref()).map(|folder| folder.join(SOCKET_NAME));
     let source = setting.feed.source();
     listener.began(&Began { root: key, source, recording, socket: socket_path });
+    let judging = judging::Judging::new(&setting.meta);
     let slurm = limits::slurm(|name| std::env::var(name).ok());
     let session = Session {
         options,
@@ -227,6 +230,7 @@ fn record(
         gpu: setting.gpu,
         hooks: Hooks::new(options.hooks.clone()),
         pace: Pace::new(options.interval, options.chosen),
+        judging,
         live: Live::new(key, options.interval),
     };
     let Ended { exit, recording, survivors, ooms } = session.live()?;

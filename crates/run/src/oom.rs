@@ -116,7 +116,12 @@ mod tests {
     const KILLED: Exit = Exit::Signal(SIGKILL);
 
     fn cgroup(kills: u64, strangers: Option<u32>) -> Counter {
-        Counter { place: Place::Cgroup("/job".into()), kills, strangers, limit: Some((Bytes::from_mib(512), "/job".into())) }
+        Counter {
+            place: Place::Cgroup("/job".into()),
+            kills,
+            strangers,
+            limit: Some((Bytes::from_mib(512), "/job".into())),
+        }
     }
 
     fn second(second: u64) -> Tick {

@@ -8,6 +8,7 @@ use crate::crew::{Crew, Reaped};
 use crate::gpu::GpuHelper;
 use crate::history::History;
 use crate::hooks::{HookWhen, Hooks};
+use crate::judging::Judging;
 use crate::oom::{OomCall, OomWatch};
 use crate::pace::{Gait, Pace};
 use crate::places::Places;
@@ -81,6 +82,7 @@ pub(crate) struct Session<'a> {
     pub(crate) gpu: Option<GpuHelper>,
     pub(crate) hooks: Hooks,
     pub(crate) pace: Pace,
+    pub(crate) judging: Judging,
     pub(crate) live: Live,
 }
 
@@ -245,7 +247,7 @@ impl Session<'_> {
             let _ = waiting.delete(gpu.as_fd());
             self.gpu = None;
         }
-        rows.into_iter().for_each(|row| self.writer.push(Entry::Gpu(row)));
+        self.write(rows.into_iter().map(Entry::Gpu).collect());
     }
 
     fn take_signals(&mut self) {
@@ -277,9 +279,7 @@ impl Session<'_> {
         if asks_to_stop {
             let facts = serde_json::json!({"event": "stop", "signal": signal.as_str(), "run_id": self.meta.run_id,
                 "name": self.meta.name, "recording": self.writer.path()});
-            let troubles = self.hooks.fire(HookWhen::Stop, &facts);
-            troubles.into_iter().for_each(|trouble| self.warn(trouble));
-            self.hooks.pids().for_each(|pid| self.tree.ignore(pid));
+            self.fire(HookWhen::Stop, &facts);
         }
         self.writer.flush_soon();
         if signal == Signal::SIGTSTP {
@@ -373,6 +373,7 @@ impl Session<'_> {
     fn write(&mut self, mut entries: Vec<Entry>) {
         let notable = entries.iter().any(|entry| matches!(entry, Entry::Process(_) | Entry::Event(_)));
         for entry in entries.drain(..) {
+            self.judging.take(&entry);
             self.writer.push(entry);
         }
         if notable {
@@ -399,6 +400,7 @@ impl Session<'_> {
         self.live.history.push(self.live.now, total);
         self.warn_when_tight();
         self.warn_of_the_store();
+        self.judge();
         self.tell();
         self.set_pace(now_ns, total);
         self.live.stop |=
@@ -458,6 +460,24 @@ impl Session<'_> {
     /// Memory of the tree, shared pages counted once.
     pub(crate) fn total(&self) -> Bytes {
         self.places.own_charge().unwrap_or_else(|| self.crew.total().now().bytes)
+    }
+
+    /// Asks the judge, and says what cannot wait.
+    fn judge(&mut self) {
+        let news = self.judging.ask(self.live.now);
+        if let Some(verdict) = news.forecast {
+            self.warn(verdict.headline.clone());
+            self.fire(HookWhen::Forecast, &verdict);
+        }
+        if let Some(verdict) = news.verdict {
+            self.fire(HookWhen::Verdict, &verdict);
+        }
+    }
+
+    fn fire(&mut self, when: HookWhen, facts: &impl serde::Serialize) {
+        let troubles = self.hooks.fire(when, facts);
+        troubles.into_iter().for_each(|trouble| self.warn(trouble));
+        self.hooks.pids().for_each(|pid| self.tree.ignore(pid));
     }
 
     fn warn_when_tight(&mut self) {

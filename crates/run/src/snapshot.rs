@@ -88,7 +88,7 @@ impl Session<'_> {
             roles: self.role_lines(&roles),
             processes: self.process_lines(&roles),
             processes_seen: self.crew.seen(),
-            headline: None,
+            headline: self.judging.headline(),
             warnings: self.live.warnings.iter().cloned().collect(),
             cost: self.cost(now),
         }

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::render;
 use lowtide_model::{Exit, Recording, Source};
 use lowtide_run::{Chosen, Finished, Hook, HookWhen, Hooks, Options};
-use lowtide_verdict::Summary;
+use lowtide_verdict::{RunVerdict, Summary};
 use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -80,13 +80,15 @@ fn random_id() -> Result<String, Failure> {
 pub(crate) struct Told {
     pub(crate) recording: Recording,
     pub(crate) summary: Summary,
+    pub(crate) verdict: RunVerdict,
 }
 
 /// Reads a recording that was just closed.
 pub(crate) fn read_back(path: &Path) -> Result<Told, Failure> {
     let recording = lowtide_store::open(path)?.recording()?;
     let summary = lowtide_verdict::summarize(&recording);
-    Ok(Told { recording, summary })
+    let verdict = lowtide_verdict::judge_recording(&recording);
+    Ok(Told { recording, summary, verdict })
 }
 
 /// Prints the end of a recording and runs the hooks for it. Whatever goes wrong here is said and changes nothing: the

@@ -10,6 +10,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+/// Lines of evidence at the end of a run.
+const EVIDENCE_LINES: usize = 4;
+
 /// What there is to say.
 pub(crate) struct Ending<'a> {
     pub(crate) finished: &'a Finished,
@@ -27,8 +30,26 @@ impl Ending<'_> {
         for oom in &self.finished.ooms {
             let _ = writeln!(text, "  {}", oom.text);
         }
+        text.push_str(&self.verdict());
         text.push_str(&self.roles());
         text.push_str(&self.facts());
+        text
+    }
+
+    /// The answer, with the lines that bear it. `lowtide explain` says the rest.
+    fn verdict(&self) -> String {
+        let main = &self.told.verdict.main;
+        let mut text = format!("\n  {}\n", main.headline);
+        for line in main.evidence.iter().take(EVIDENCE_LINES) {
+            let _ = writeln!(text, "    - {line}");
+        }
+        if let Some(advice) = main.advice.first() {
+            let _ = writeln!(text, "    do: {advice}");
+        }
+        for finding in &self.told.verdict.findings {
+            let _ = writeln!(text, "  also: {}", finding.headline);
+        }
+        text.push('\n');
         text
     }
 
@@ -92,7 +113,9 @@ impl Ending<'_> {
         for event in recording.events.iter().filter(|event| event.kind == EventKind::Unsharing).take(4) {
             line("un-shared", event.text.clone());
         }
-        let refused = |event: &&lowtide_model::Event| event.kind == EventKind::Note && event.text.starts_with("sharing is not");
+        let refused = |event: &&lowtide_model::Event| {
+            event.kind == EventKind::Note && event.text.starts_with("sharing is not")
+        };
         if let Some(event) = recording.events.iter().find(refused) {
             line("sharing", event.text.clone());
         }
@@ -119,6 +142,8 @@ impl Ending<'_> {
             "oom": self.finished.ooms,
             "survivors": self.finished.survivors.iter().map(survivor).collect::<Vec<_>>(),
             "summary": summary,
+            "verdict": self.told.verdict.main,
+            "findings": self.told.verdict.findings,
             "limits": recording.limits,
             "source": recording.meta.source,
             "own_cpu_ns": recording.meta.own_cpu_ns,
@@ -155,8 +180,13 @@ fn missed(recording: &Recording) -> Option<String> {
 
 fn cost_words(recording: &Recording, seconds: f64) -> String {
     let meta = &recording.meta;
-    let (cpu, peak, stall) = (meta.own_cpu_ns as f64 / 1e9, Bytes(meta.own_peak_bytes), meta.stall_ns as f64 / 1e6);
+    let (cpu, peak, stall) =
+        (meta.own_cpu_ns as f64 / 1e9, Bytes(meta.own_peak_bytes), meta.stall_ns as f64 / 1e6);
     // A share of a second or two says more about starting up than about recording.
-    let cpu = if seconds < 10.0 { format!("{cpu:.2} s of CPU") } else { format!("{:.2} % of one core", cpu / seconds * 100.0) };
+    let cpu = if seconds < 10.0 {
+        format!("{cpu:.2} s of CPU")
+    } else {
+        format!("{:.2} % of one core", cpu / seconds * 100.0)
+    };
     format!("{cpu}, {peak}; the job's memory map was held for {stall:.1} ms in all")
 }

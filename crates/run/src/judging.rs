@@ -1,0 +1,100 @@
+//! The verdict while the job runs: fed with the rows as they are written, asked now and then.
+//!
+//! It sees exactly what goes into the file, so the answer at the end is the answer on the recording. Asking costs more
+//! than sampling, so it is asked seldom, and the more seldom the dearer it proves to be.
+
+use lowtide_model::{Context, Meta, Tick};
+use lowtide_store::Entry;
+use lowtide_verdict::{Fits, Group, Kind, LiveJudge, Verdict};
+use std::time::Duration;
+
+/// Nothing sensible can be said before this.
+const FIRST: Duration = Duration::from_secs(20);
+/// Asked this often at most.
+const LEAST: Duration = Duration::from_secs(15);
+/// Asking may take this part of our time: one part in four thousand.
+const SHARE: u32 = 4000;
+/// A limit that is further away than this is no news yet: hours change.
+const NEAR_SECONDS: f64 = 4.0 * 3600.0;
+
+/// What is new since the last time it was asked.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    /// A limit will be reached: said once.
+    pub(crate) forecast: Option<Verdict>,
+    /// The answer became another one.
+    pub(crate) verdict: Option<Verdict>,
+}
+
+/// The judge of a running job.
+pub(crate) struct Judging {
+    judge: LiveJudge,
+    answer: Option<Verdict>,
+    next: Tick,
+    told_kind: Option<Kind>,
+    told_forecast: bool,
+}
+
+impl Judging {
+    pub(crate) fn new(meta: &Meta) -> Self {
+        let judge = LiveJudge::new(meta, Context::default());
+        Self { judge, answer: None, next: Tick::from(FIRST), told_kind: None, told_forecast: false }
+    }
+
+    /// Takes in what is written.
+    pub(crate) fn take(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Process(process) => self.judge.push_process(process),
+            Entry::Sample(row) => self.judge.push_sample(row),
+            Entry::Cgroup(row) => self.judge.push_cgroup(row),
+            Entry::Host(row) => self.judge.push_host(row),
+            Entry::Gpu(row) => self.judge.push_gpu(row),
+            Entry::Mark(mark) => self.judge.push_mark(mark),
+            Entry::Event(event) => self.judge.push_event(event),
+            Entry::Limits(limits) => self.judge.set_limits(limits),
+            Entry::Meta(_) => {}
+        }
+    }
+
+    /// One sentence, if there is one yet.
+    pub(crate) fn headline(&self) -> Option<String> {
+        self.answer.as_ref().map(|answer| answer.headline.clone())
+    }
+
+    /// Asks, when it is time.
+    pub(crate) fn ask(&mut self, now: Tick) -> News {
+        if now < self.next {
+            return News::default();
+        }
+        let before = lowtide_probe::clock::own_cpu_ns();
+        let answer = self.judge.verdict().main;
+        let cost = Duration::from_nanos(lowtide_probe::clock::own_cpu_ns().saturating_sub(before));
+        self.next = Tick(now.0.saturating_add(Tick::from(LEAST.max(cost * SHARE)).0));
+        let news = News { forecast: self.forecast_news(&answer), verdict: self.verdict_news(&answer) };
+        self.answer = Some(answer);
+        news
+    }
+
+    fn verdict_news(&mut self, answer: &Verdict) -> Option<Verdict> {
+        let settled = answer.group != Group::TooEarly;
+        let changed = self.told_kind != Some(answer.verdict);
+        if settled && changed {
+            self.told_kind = Some(answer.verdict);
+            return Some(answer.clone());
+        }
+        None
+    }
+
+    fn forecast_news(&mut self, answer: &Verdict) -> Option<Verdict> {
+        let near = answer
+            .forecast
+            .as_ref()
+            .and_then(|forecast| forecast.in_seconds)
+            .is_some_and(|s| s < NEAR_SECONDS);
+        if self.told_forecast || answer.outcome.is != Fits::Exceeds || !near {
+            return None;
+        }
+        self.told_forecast = true;
+        Some(answer.clone())
+    }
+}
