@@ -20,8 +20,8 @@ impl Failure {
     }
 
     /// Adds what caused it.
-    pub(crate) fn because(mut self, cause: impl ToString) -> Self {
-        self.because.push(cause.to_string());
+    pub(crate) fn because(mut self, cause: impl std::fmt::Display) -> Self {
+        self.because.push(format!("{cause}"));
         self
     }
 
@@ -29,6 +29,11 @@ impl Failure {
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// What could not be done, alone.
+    pub(crate) fn what(&self) -> &str {
+        &self.what
     }
 
     /// As printed on standard error.

@@ -29,13 +29,16 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Run(args) => commands::run::run(args),
         Command::Watch(args) => commands::watch::watch(&args),
+        Command::Explain(args) => commands::explain::explain(&args),
+        Command::Check(args) => commands::check::check(&args),
+        Command::Compare(args) => commands::compare::compare(&args),
         Command::List(args) => commands::list::list(&args),
         Command::Export(args) => commands::export::export(&args),
         Command::Doctor(args) => commands::doctor::doctor(&args),
         Command::Demo(args) => commands::demo::demo(args),
         Command::Completions { shell } => commands::completions::completions(shell),
         Command::Man { to } => commands::man::man(to.as_deref()),
-        Command::Relay(args) => commands::run::relay(args),
+        Command::Relay(args) => commands::run::relay(&args),
         Command::GpuHelper { every_ms } => commands::gpu_helper::gpu_helper(every_ms),
         Command::DemoJob { part } => commands::demo::job(part),
     }

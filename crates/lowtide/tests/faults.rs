@@ -1,5 +1,7 @@
 //! What goes wrong: the recorder killed, the disk full, the folder gone, other users. The job must never notice.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't set its stage should fail loudly")]
+
 mod support;
 
 use lowtide_model::{EventKind, RunState, Tick};

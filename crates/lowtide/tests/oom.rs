@@ -1,5 +1,7 @@
 //! Real deaths: by a real cgroup limit, and by a plain kill.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't set its stage should fail loudly")]
+
 mod support;
 
 use lowtide_model::EventKind;

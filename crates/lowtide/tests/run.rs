@@ -1,5 +1,7 @@
 //! `lowtide run` with real processes: nothing of the job is changed, and nothing of it is missed.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't set its stage should fail loudly")]
+
 mod support;
 
 use lowtide_model::{Bytes, EventKind, Exit, RunState, Source};

@@ -1,5 +1,7 @@
 //! `lowtide watch` and `lowtide list`: jobs that nobody started through us, and recordings that are there.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't set its stage should fail loudly")]
+
 mod support;
 
 use lowtide_model::{Exit, RunState};

@@ -154,7 +154,10 @@ impl<'a> Machine<'a> {
             let rss =
                 statm.and_then(|bytes| parse::statm(&bytes, page)).map(|statm| statm.rss).unwrap_or_default();
             machine.children.entry(stat.ppid).or_default().push(pid);
-            machine.processes.insert(pid, Entry { stat, rss, surrounding: is_surrounding(root, &stat), shell: is_shell(root, pid) });
+            machine.processes.insert(
+                pid,
+                Entry { stat, rss, surrounding: is_surrounding(root, &stat), shell: is_shell(root, pid) },
+            );
         }
         machine
     }
@@ -184,7 +187,9 @@ impl<'a> Machine<'a> {
         for _ in 0..self.processes.len() {
             let parent = self.processes.get(&top).map_or(0, |entry| entry.stat.ppid);
             match self.processes.get(&parent) {
-                Some(entry) if !entry.surrounding && parent != INIT && self.belongs_with(pid, top, entry) => top = parent,
+                Some(entry) if !entry.surrounding && parent != INIT && self.belongs_with(pid, top, entry) => {
+                    top = parent;
+                }
                 _ => break,
             }
         }
@@ -195,8 +200,11 @@ impl<'a> Machine<'a> {
     /// itself, as wrappers and launchers do. Servers, notebooks and agents live long before the jobs they start; so
     /// does a shell that somebody types into, which also forks for everything it starts.
     fn belongs_with(&self, asked: u32, child: u32, parent: &Entry) -> bool {
-        let (Some(asked), Some(child)) = (self.processes.get(&asked), self.processes.get(&child)) else { return false };
-        let soon = |later: &Entry| later.stat.start_ticks.saturating_sub(parent.stat.start_ticks) <= LAUNCH_TICKS;
+        let (Some(asked), Some(child)) = (self.processes.get(&asked), self.processes.get(&child)) else {
+            return false;
+        };
+        let soon =
+            |later: &Entry| later.stat.start_ticks.saturating_sub(parent.stat.start_ticks) <= LAUNCH_TICKS;
         if parent.shell {
             return soon(asked);
         }

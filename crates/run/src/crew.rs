@@ -177,7 +177,8 @@ impl Crew {
     pub(crate) fn apply(&mut self, change: Change, reaped: &mut Reaped, out: &mut Vec<Entry>) {
         match change {
             Change::Born { key, parent, at_boot_ns, forked } => {
-                self.born(key, parent, self.tick_of(at_boot_ns), forked, out)
+                let facts = newborn(key, parent, self.tick_of(at_boot_ns), forked);
+                self.born(facts, out);
             }
             Change::Execed { key, .. } => self.execed(key, out),
             Change::Died { key, at_boot_ns, exit } => {
@@ -187,26 +188,14 @@ impl Crew {
         }
     }
 
-    fn born(&mut self, key: ProcKey, parent: Option<ProcKey>, at: Tick, forked: bool, out: &mut Vec<Entry>) {
+    fn born(&mut self, mut facts: Process, out: &mut Vec<Entry>) {
         self.seen += 1;
-        let mut facts = Process {
-            key,
-            parent,
-            born: at,
-            died: None,
-            exit: None,
-            execed: !forked,
-            comm: String::new(),
-            argv: Vec::new(),
-            env: Vec::new(),
-            cgroup: None,
-            peak_rss: None,
-        };
+        let (key, parent) = (facts.key, facts.parent);
         let mut reader = ProcessReader::open_key(&self.root, key).known();
         let address_space = reader.as_mut().and_then(|reader| identify(&mut facts, reader));
         let layout = reader.as_mut().and_then(|reader| reader.stat().known()).and_then(|stat| stat.layout);
         let family = parent.and_then(|parent| self.members.get(&parent));
-        if !forked && layout.is_some() && family.is_some_and(|parent| parent.layout == layout) {
+        if facts.execed && layout.is_some() && family.is_some_and(|parent| parent.layout == layout) {
             // Nobody saw its fork, but only a fork gives a process its parent's random addresses.
             facts.execed = false;
         }
@@ -342,6 +331,23 @@ impl Crew {
             self.roles = roles(&facts, &memory).into_iter().map(named).collect();
         }
         &self.roles
+    }
+}
+
+/// What is known of a process before anything of it was read.
+fn newborn(key: ProcKey, parent: Option<ProcKey>, born: Tick, forked: bool) -> Process {
+    Process {
+        key,
+        parent,
+        born,
+        died: None,
+        exit: None,
+        execed: !forked,
+        comm: String::new(),
+        argv: Vec::new(),
+        env: Vec::new(),
+        cgroup: None,
+        peak_rss: None,
     }
 }
 

@@ -76,7 +76,7 @@ impl Hooks {
             match start(hook, facts) {
                 Ok(child) => self.running.push(child),
                 Err(error) => {
-                    troubles.push(format!("cannot run the {} hook `{}`: {error}", when.word(), hook.command))
+                    troubles.push(format!("cannot run the {} hook `{}`: {error}", when.word(), hook.command));
                 }
             }
         }

@@ -63,7 +63,7 @@ pub(crate) struct Restore {
 }
 
 /// Starts the job.
-pub(crate) fn start(spec: JobSpec, restore: Restore) -> Result<Child, StartError> {
+pub(crate) fn start(spec: JobSpec, restore: &Restore) -> Result<Child, StartError> {
     let (program, arguments) = spec.argv.split_first().ok_or(StartError::Nothing)?;
     let mut command = Command::new(program);
     command.args(arguments);
@@ -84,9 +84,10 @@ fn refused(program: &OsString, cause: std::io::Error) -> StartError {
 }
 
 #[allow(unsafe_code, reason = "work between fork and exec has no safe interface")]
-fn prepare(command: &mut Command, restore: Restore, slave: Option<OwnedFd>) {
+fn prepare(command: &mut Command, restore: &Restore, slave: Option<OwnedFd>) {
+    let (mask, descriptors) = (restore.mask, restore.descriptors);
     let before_exec = move || {
-        if let Some((soft, hard)) = restore.descriptors {
+        if let Some((soft, hard)) = descriptors {
             setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
         }
         if let Some(slave) = &slave {
@@ -95,7 +96,7 @@ fn prepare(command: &mut Command, restore: Restore, slave: Option<OwnedFd>) {
             let taken = unsafe { libc::ioctl(slave.as_raw_fd(), libc::TIOCSCTTY, 0) };
             nix::errno::Errno::result(taken)?;
         }
-        sigprocmask(SigmaskHow::SIG_SETMASK, Some(&restore.mask), None)?;
+        sigprocmask(SigmaskHow::SIG_SETMASK, Some(&mask), None)?;
         Ok(())
     };
     // SAFETY: the closure makes only async-signal-safe system calls and allocates nothing.

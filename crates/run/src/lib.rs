@@ -146,7 +146,7 @@ pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Resu
     let started = clock::boot_ns();
     meta.started_unix_ns = unix_ns();
     let restore = job::Restore { mask: signals.mask_before(), descriptors };
-    let child = job::start(job, restore)?;
+    let child = job::start(job, &restore)?;
     let pid = child.id();
     // Its end is waited for by the loop, together with every orphan's.
     drop(child);

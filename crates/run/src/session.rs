@@ -25,7 +25,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -86,6 +86,14 @@ pub(crate) struct Session<'a> {
     pub(crate) live: Live,
 }
 
+/// Things said at most once in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Once {
+    Tight,
+    Store,
+    Refusal,
+}
+
 /// What changes from tick to tick.
 pub(crate) struct Live {
     pub(crate) root: ProcKey,
@@ -105,9 +113,8 @@ pub(crate) struct Live {
     next_drain_ns: u64,
     feed_armed: bool,
     told: Option<Tick>,
-    warned_tight: bool,
-    warned_store: bool,
-    noted_refusal: bool,
+    /// What was said and is not said again.
+    said: BTreeSet<Once>,
     /// Deaths whose exit is not known yet, and until when to wait for it.
     deaths: Vec<(Change, u64)>,
     entries: Vec<Entry>,
@@ -133,9 +140,7 @@ impl Live {
             next_drain_ns: 0,
             feed_armed: false,
             told: None,
-            warned_tight: false,
-            warned_store: false,
-            noted_refusal: false,
+            said: BTreeSet::new(),
             deaths: Vec::new(),
             entries: Vec::new(),
         }
@@ -172,7 +177,7 @@ impl Session<'_> {
             self.arm_feed(&waiting, now);
             self.wait(&waiting, now).map_err(RunError::Wait)?;
         }
-        self.end()
+        Ok(self.end())
     }
 
     fn register(&self, waiting: &Epoll) -> nix::Result<()> {
@@ -450,7 +455,7 @@ impl Session<'_> {
     }
 
     fn note_refusal(&mut self) {
-        if self.live.anchors.refused() && !std::mem::replace(&mut self.live.noted_refusal, true) {
+        if self.live.anchors.refused() && self.live.said.insert(Once::Refusal) {
             let text = "sharing is not read: it would hold the job's memory map for longer than 50 ms a minute, so the \
                         tree's total has a wider band";
             self.event(EventKind::Note, None, text.to_owned());
@@ -484,20 +489,20 @@ impl Session<'_> {
         let Some(tight) = self.places.limits().first() else {
             return;
         };
-        if self.live.warned_tight || tight.headroom().as_f64() >= tight.limit.as_f64() * TIGHT_PART {
+        let roomy = tight.headroom().as_f64() >= tight.limit.as_f64() * TIGHT_PART;
+        if roomy || !self.live.said.insert(Once::Tight) {
             return;
         }
-        self.live.warned_tight = true;
         let text = format!("{} left of {}", tight.headroom(), snapshot::limit_words(tight));
         self.warn(text);
     }
 
     fn warn_of_the_store(&mut self) {
-        if self.live.warned_store {
+        if self.live.said.contains(&Once::Store) {
             return;
         }
         if let Some(trouble) = self.writer.health().trouble {
-            self.live.warned_store = true;
+            self.live.said.insert(Once::Store);
             self.warn(format!("{trouble}; the job runs on, and nothing that can be kept is lost"));
         }
     }
@@ -555,7 +560,7 @@ impl Session<'_> {
     }
 
     /// Says good-bye: the last rows, survivors, the header, and the file closed.
-    fn end(mut self) -> Result<Ended, RunError> {
+    fn end(mut self) -> Ended {
         let until = boot_ns() + FAREWELL.as_nanos() as u64;
         loop {
             self.live.now = self.crew.tick_of(boot_ns());
@@ -585,7 +590,7 @@ impl Session<'_> {
         let exit = self.live.exit.unwrap_or(Exit::Unknown);
         let ooms = std::mem::take(&mut self.live.ooms);
         let recording = self.close();
-        Ok(Ended { exit, recording, survivors, ooms })
+        Ended { exit, recording, survivors, ooms }
     }
 
     /// The command's own death, for a feed that could not tell it or has not yet.

@@ -75,7 +75,7 @@ fn limits_of(root: &Root, reader: &mut ProcessReader) -> (Vec<LimitHeld>, Vec<St
 fn cgroup_limit(root: &Root, key: ProcKey, held: &mut Vec<LimitHeld>, unknown: &mut Vec<String>) {
     let mut cgroups = match Cgroups::open(root, key.pid) {
         Reading::Known(cgroups) => cgroups,
-        other => {
+        other @ (Reading::Unsupported | Reading::Denied | Reading::Gone) => {
             unknown.push(format!("a cgroup's limit: its memory controller is {}", other.word()));
             return;
         }

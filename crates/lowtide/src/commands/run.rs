@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode};
 
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
-    let program = args.command.first().map(|word| program_name(word)).unwrap_or_default();
+    let program = args.command.first().map(program_name).unwrap_or_default();
     let mut options = recorder::options(&args.recording, &program)?;
     let (terminal, relay) = if args.screen { screen(&options)? } else { (Terminal::Callers, None) };
     options.companions.extend(relay.as_ref().map(Child::id));
@@ -62,7 +62,7 @@ fn screen(options: &Options) -> Result<(Terminal, Option<Child>), Failure> {
 }
 
 #[allow(unsafe_code, reason = "a descriptor that came by inheritance has to be taken over once")]
-pub(crate) fn relay(args: RelayArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn relay(args: &RelayArgs) -> Result<ExitCode, Failure> {
     // SAFETY: the recorder left this descriptor open for us and names it; nobody else in this process owns it.
     let master = unsafe { OwnedFd::from_raw_fd(args.master) };
     fcntl(&master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;

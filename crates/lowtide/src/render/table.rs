@@ -1,5 +1,7 @@
 //! Plain tables: columns as wide as they must be, numbers to the right, no lines.
 
+use std::fmt::Write as _;
+
 /// One column.
 #[derive(Clone, Copy)]
 pub(crate) enum Align {
@@ -35,10 +37,10 @@ impl Table {
             let mut line = String::from(" ");
             for ((cell, width), align) in row.iter().zip(&widths).zip(&self.columns) {
                 line.push(' ');
-                line.push_str(&match align {
-                    Align::Left => format!("{cell:<width$} "),
-                    Align::Right => format!("{cell:>width$} "),
-                });
+                let _ = match align {
+                    Align::Left => write!(line, "{cell:<width$} "),
+                    Align::Right => write!(line, "{cell:>width$} "),
+                };
             }
             text.push_str(line.trim_end());
             text.push('\n');

@@ -1,7 +1,11 @@
 //! What the end-to-end tests share: a private place, the real binary, real actors.
 
-#![allow(dead_code, reason = "each test program uses its own part of this")]
-#![allow(clippy::missing_panics_doc, reason = "a test that can't set its stage should fail loudly")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its own part of this")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "a test that can't set its stage should fail loudly"
+)]
 
 use lowtide_model::{Process, Recording};
 use std::io::{BufRead, BufReader, Read};
