@@ -1,5 +1,9 @@
 //! Every command and flag, declared once: parsing, help, completions and the man page all come from here.
 
+mod judging;
+
+pub(crate) use judging::{AboutArgs, CheckArgs, CheckFormat, CompareArgs, ExplainArgs, GateArgs, StepRange};
+
 use crate::duration;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -24,6 +28,12 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Look at a job that already runs, or follow a running recording
     Watch(WatchArgs),
+    /// Say whether memory leaks, fills a cache, warms up or spikes, and whether it fits: from a recording or any curve
+    Explain(ExplainArgs),
+    /// Gate a run in CI: fail on a leak, on too much memory, on memory that moves
+    Check(CheckArgs),
+    /// Say which process, which kind of memory and which phase differ between runs, and whether it is more than noise
+    Compare(CompareArgs),
     /// List recordings: command, length, peak, state
     List(ListArgs),
     /// Turn a recording into CSV or a Perfetto trace

@@ -63,9 +63,11 @@ impl AboutArgs {
 
 /// `lowtide explain`.
 #[derive(Debug, Args)]
-#[command(after_help = "Reads recordings (.tide), curve JSON, CSV and TSV, W&B exports, plain training logs, TensorBoard events, \
+#[command(
+    after_help = "Reads recordings (.tide), curve JSON, CSV and TSV, W&B exports, plain training logs, TensorBoard events, \
 Prometheus query_range JSON, and what mprof, psrecord, ps, free and docker stats print. `-` is standard input.\n\
-A folder gives every run in it, and says which one differs.")]
+A folder gives every run in it, and says which one differs."
+)]
 pub(crate) struct ExplainArgs {
     /// Recordings, curves of other tools, or folders of them
     #[arg(required = true, value_name = "FILE")]
@@ -79,7 +81,7 @@ pub(crate) struct ExplainArgs {
     #[arg(long)]
     pub(crate) why: bool,
     /// Draw curve, floor and phases
-    #[arg(long, conflicts_with = "format")]
+    #[arg(long)]
     pub(crate) plot: bool,
     /// With --format json: the other findings of a recording too, one object a line
     #[arg(long)]
@@ -91,9 +93,11 @@ pub(crate) struct ExplainArgs {
 
 /// `lowtide check`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit code: 0 every gate passed; 1 a gate failed, or the command did; 2 lowtide could not do it; \
+#[command(
+    after_help = "Exit code: 0 every gate passed; 1 a gate failed, or the command did; 2 lowtide could not do it; \
 3 too early to say (only --no-leak and --fits can be).\n\
-With `-- CMD` the command runs under the recorder first, and its recording is what is checked.")]
+With `-- CMD` the command runs under the recorder first, and its recording is what is checked."
+)]
 pub(crate) struct CheckArgs {
     /// Recordings, curves of other tools, or folders of them
     #[arg(value_name = "FILE", required_unless_present = "command", conflicts_with = "command")]

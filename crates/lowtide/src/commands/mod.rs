@@ -1,12 +1,18 @@
 //! One file a verb.
 
+pub(crate) mod check;
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod explain;
 pub(crate) mod export;
+pub(crate) mod fleet;
 pub(crate) mod gpu_helper;
 pub(crate) mod list;
 pub(crate) mod man;
 pub(crate) mod recorder;
 pub(crate) mod run;
+pub(crate) mod subject;
+pub(crate) mod trace;
 pub(crate) mod watch;

@@ -143,14 +143,19 @@ fn read(file: &Path, hints: &Hints) -> Result<Vec<Subject>, Failure> {
     let label = file.display().to_string();
     if is_recording(file) {
         let recording = lowtide_store::open(file)?.recording()?;
-        return Ok(vec![Subject { label, what: What::Recording(Box::new(recording)), asked: Context::default() }]);
+        return Ok(vec![Subject {
+            label,
+            what: What::Recording(Box::new(recording)),
+            asked: Context::default(),
+        }]);
     }
     let curves =
         if file == Path::new("-") { from_standard_input(hints)? } else { import::read(file, hints)? };
     let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let several = curves.len() > 1;
     let name = |curve: &Curve| {
-        let own = curve.name.strip_prefix(&stem).map_or(curve.name.as_str(), |own| own.trim_start_matches(": "));
+        let own =
+            curve.name.strip_prefix(&stem).map_or(curve.name.as_str(), |own| own.trim_start_matches(": "));
         if several && !own.is_empty() { format!("{label}: {own}") } else { label.clone() }
     };
     let subject = |curve: Curve| Subject {
@@ -166,17 +171,21 @@ fn from_standard_input(hints: &Hints) -> Result<Vec<Curve>, Failure> {
     let read = std::io::stdin().lock().take(MOST_INPUT_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|error| Failure::new("cannot read standard input").because(error))?;
     if bytes.len() as u64 > MOST_INPUT_BYTES {
-        return Err(Failure::new("standard input holds more than a gibibyte").hint("write it to a file and cut it down"));
+        return Err(Failure::new("standard input holds more than a gibibyte")
+            .hint("write it to a file and cut it down"));
     }
     Ok(import::parse(Path::new("standard input"), &bytes, hints)?)
 }
 
 fn is_recording(file: &Path) -> bool {
-    let mut start = [0_u8; SQLITE.len()];
-    let begins = || std::fs::File::open(file).and_then(|mut open| open.read_exact(&mut start)).is_ok();
+    let begins = || {
+        let mut start = [0_u8; SQLITE.len()];
+        let read = std::fs::File::open(file).and_then(|mut open| open.read_exact(&mut start));
+        read.is_ok() && start == SQLITE
+    };
     let named = file.extension().is_some_and(|extension| extension == "tide");
-    // A pipe is read once only: what has no size is not looked at first.
-    named || (file.is_file() && begins() && start == SQLITE)
+    // A pipe is read once only: what is no plain file is not looked at first.
+    named || (file.is_file() && begins())
 }
 
 /// Puts what the user said over what the files say.

@@ -48,8 +48,7 @@ impl Trace {
 
     fn of_curve(curve: &Curve) -> Self {
         let pairs = curve.x.iter().zip(&curve.y).filter(|(x, y)| x.is_finite() && y.is_finite());
-        let mut points: Vec<Reach> =
-            pairs.map(|(&x, &y)| Reach { x, low: y, high: y, last: y }).collect();
+        let mut points: Vec<Reach> = pairs.map(|(&x, &y)| Reach { x, low: y, high: y, last: y }).collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
         Self { axis: curve.axis, points }
     }
@@ -144,11 +143,8 @@ pub(crate) fn as_curve(answer: &Answer) -> Curve {
 
 /// The sizes a job stated in its marks, under what the user said.
 fn told_by_marks(recording: &Recording, asked: &Context) -> Context {
-    let facts: Vec<serde_json::Value> = recording
-        .marks
-        .iter()
-        .filter_map(|mark| serde_json::from_str(mark.extra.as_deref()?).ok())
-        .collect();
+    let facts: Vec<serde_json::Value> =
+        recording.marks.iter().filter_map(|mark| serde_json::from_str(mark.extra.as_deref()?).ok()).collect();
     let fact = |name: &str| facts.iter().rev().find_map(|fact| fact.get(name)?.as_f64());
     Context {
         examples: asked.examples.or_else(|| fact("examples")),

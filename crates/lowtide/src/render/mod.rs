@@ -1,20 +1,35 @@
 //! Everything people and programs read from lowtide, and nothing else.
 
+mod compare;
 mod console;
+mod cut_off;
 mod doctor;
 mod ending;
+mod gates;
 mod jobs;
 mod list;
+mod plot;
 mod table;
+mod verdict;
 
 pub(crate) use console::Console;
+pub(crate) use cut_off::cut_off_note;
 pub(crate) use doctor::{Checkup, doctor_json, doctor_text};
 pub(crate) use ending::Ending;
 pub(crate) use jobs::{job_line, jobs_json, jobs_text};
 pub(crate) use list::{list_json, list_text};
+pub(crate) use plot::plot;
+pub(crate) use verdict::{Page, both, together_text};
 
 use lowtide_model::{LimitHeld, LimitKind};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
+
+/// Columns of the terminal that standard output is; none where it is none.
+pub(crate) fn text_width() -> Option<usize> {
+    let terminal = std::io::stdout().is_terminal();
+    let size = terminal.then(crossterm::terminal::size)?.ok()?;
+    Some(usize::from(size.0)).filter(|columns| *columns > 0)
+}
 
 /// Bytes to standard output.
 pub(crate) fn bytes(bytes: &[u8]) -> std::io::Result<()> {

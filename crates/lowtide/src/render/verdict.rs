@@ -1,0 +1,235 @@
+//! A verdict as people read it: the answer in one sentence, then rows that each answer one question.
+//!
+//! The sentences themselves are the engine's; here they only get their place. Rows are wrapped in a terminal and left
+//! whole in a file, so that a search finds them.
+
+use super::{cut_off_note, plain};
+use crate::commands::subject::{Answer, What};
+use lowtide_model::Bytes;
+use lowtide_verdict::{Fill, Fits, Kind, Outcome, Together, Verdict};
+use std::fmt::Write as _;
+
+/// Room for the names of rows.
+const NAMES: usize = 14;
+/// A terminal narrower than this is not wrapped for.
+const NARROWEST: usize = 50;
+/// Data-set sizes people ask for next.
+const SIZES: [f64; 5] = [500.0, 1000.0, 2000.0, 5000.0, 10_000.0];
+/// As many of them as fit into a line.
+const SIZES_SHOWN: usize = 3;
+
+/// One answer on a page.
+pub(crate) struct Page<'a> {
+    pub(crate) answer: &'a Answer,
+    /// Whether there are other answers, so that it needs its name.
+    pub(crate) named: bool,
+    pub(crate) why: bool,
+    /// Columns to wrap at; none where nobody looks.
+    pub(crate) width: Option<usize>,
+}
+
+impl Page<'_> {
+    pub(crate) fn text(&self) -> String {
+        let main = &self.answer.run.main;
+        let mut rows = Rows::new(self.width);
+        rows.sentence(&main.headline);
+        if self.named {
+            rows.row("Of", &self.answer.subject.label);
+        }
+        self.process(main, &mut rows);
+        rows.row("Outcome", &outcome(&main.outcome, main.confidence));
+        if let What::Recording(recording) = &self.answer.subject.what {
+            rows.rows("End", cut_off_note(recording));
+        }
+        self.body(main, &mut rows);
+        for finding in &self.answer.run.findings {
+            rows.text.push('\n');
+            rows.sentence(&format!("also: {}", finding.headline));
+            self.process(finding, &mut rows);
+            rows.rows("Evidence", &finding.evidence);
+            rows.rows("Do this", finding.advice.first());
+        }
+        if let What::Curve(curve) = &self.answer.subject.what {
+            rows.rows("Read as", &curve.notes);
+        }
+        if self.why {
+            self.reasoning(&mut rows);
+        }
+        rows.text
+    }
+
+    fn process(&self, verdict: &Verdict, rows: &mut Rows) {
+        if let Some(process) = &verdict.process {
+            let command = plain(&process.argv.join(" "), 80);
+            rows.row("Process", &format!("{} {}: {command}", process.role.word(), process.key.pid));
+        }
+    }
+
+    fn body(&self, main: &Verdict, rows: &mut Rows) {
+        rows.rows("Evidence", &main.evidence);
+        let out = main.ruled_out.iter().map(|out| format!("{}: {}", out.kind.word(), out.because));
+        rows.rows("Not", out);
+        if main.verdict == Kind::TooEarly {
+            let fits = main.explanations.iter();
+            let futures =
+                fits.map(|e| format!("{} ({:.0} %): {}", e.kind.word(), 100.0 * e.weight, e.predicts));
+            rows.rows("Still possible", futures);
+        }
+        rows.rows("It matters", main.fill.and_then(|fill| sizes(&fill, main)));
+        rows.rows("Do this", &main.advice);
+        rows.row("To be sure", &main.disprove);
+    }
+
+    fn reasoning(&self, rows: &mut Rows) {
+        let main = &self.answer.run.main;
+        let weights = main.explanations.iter();
+        let weights = weights.map(|e| format!("{} {:.3}: {}", e.kind.word(), e.weight, e.predicts));
+        rows.rows("Why", main.why.iter().cloned().chain(weights));
+        for finding in &self.answer.run.findings {
+            rows.rows("Why, also", &finding.why);
+        }
+        let roles = self.answer.run.roles.iter();
+        rows.rows(
+            "Roles",
+            roles.map(|role| format!("{} {}: {}", role.role.word(), role.process.pid, role.reason)),
+        );
+    }
+}
+
+/// Runs of one program judged as one.
+pub(crate) fn together_text(together: &Together, width: Option<usize>) -> String {
+    let mut rows = Rows::new(width);
+    rows.sentence(&together.headline);
+    rows.rows("Evidence", &together.evidence);
+    rows.text
+}
+
+fn outcome(outcome: &Outcome, confidence: f64) -> String {
+    let limit = outcome.limit_bytes.map(|limit| {
+        let from = outcome.limit_from.as_deref().map(|from| format!(", from {from}")).unwrap_or_default();
+        format!("the limit is {}{from}", both(limit))
+    });
+    let words = match (outcome.is, outcome.needs_bytes, limit) {
+        (Fits::Fits, Some(needs), Some(limit)) => format!("fits: needs at most {}; {limit}", both(needs)),
+        (Fits::Tight, Some(needs), Some(limit)) => format!("tight: needs up to {}; {limit}", both(needs)),
+        (Fits::Exceeds, Some(needs), Some(limit)) => format!("exceeds: needs {}; {limit}", both(needs)),
+        (Fits::Exceeds, None, Some(limit)) => format!("exceeds: nothing bounds it; {limit}"),
+        (Fits::Unknown, _, Some(limit)) => {
+            format!("unknown: it is too early to say what will be needed; {limit}")
+        }
+        (Fits::Unknown | Fits::Fits | Fits::Tight | Fits::Exceeds, Some(needs), _) => {
+            format!("unknown: {} so far, and no limit is known (--limit tells one)", both(needs))
+        }
+        (Fits::Unknown | Fits::Fits | Fits::Tight | Fits::Exceeds, None, _) => {
+            "unknown: no limit is known (--limit tells one)".to_owned()
+        }
+    };
+    format!("{words}. Confidence {confidence:.2}")
+}
+
+/// What other data sets need, and the largest that fits.
+fn sizes(fill: &Fill, verdict: &Verdict) -> Option<String> {
+    if fill.bytes_per_example <= 0.0 || !matches!(verdict.verdict, Kind::CacheFill | Kind::TooEarly) {
+        return None;
+    }
+    let own = fill.examples.unwrap_or(0.0);
+    let next = SIZES.into_iter().filter(|size| *size > own).take(SIZES_SHOWN);
+    let mut parts: Vec<String> =
+        next.map(|size| format!("{} examples need {}", count(size), both(fill.needs(size)))).collect();
+    if let Some(limit) = verdict.outcome.limit_bytes {
+        parts.push(format!("{} fill {}", count(fill.fits(limit)), both(limit)));
+    }
+    let doubt = if verdict.verdict == Kind::TooEarly { "if it is a fill, " } else { "" };
+    Some(format!("{doubt}memory depends on the data set: {}", parts.join("; ")))
+}
+
+/// A size in the units of the kernel and in those of data sheets and logs.
+pub(crate) fn both(bytes: f64) -> String {
+    let size = Bytes::from_f64(bytes);
+    if bytes >= 1e9 { format!("{size} ({:.1} GB)", bytes / 1e9) } else { size.to_string() }
+}
+
+/// A whole number with its thousands parted.
+fn count(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Rows under a sentence: the name once, then its lines.
+struct Rows {
+    text: String,
+    width: Option<usize>,
+}
+
+impl Rows {
+    fn new(width: Option<usize>) -> Self {
+        Self { text: String::new(), width: width.filter(|width| *width >= NARROWEST) }
+    }
+
+    /// The answer, with a capital at its start and a full stop at its end.
+    fn sentence(&mut self, words: &str) {
+        let words = plain(words, usize::MAX);
+        let mut letters = words.chars();
+        let first: String = letters.next().map(|letter| letter.to_uppercase().collect()).unwrap_or_default();
+        let _ = writeln!(self.text, "{}", wrapped(&format!("{first}{}.", letters.as_str()), 0, self.width));
+    }
+
+    fn row(&mut self, name: &str, words: &str) {
+        self.rows(name, [words]);
+    }
+
+    fn rows<W: AsRef<str>>(&mut self, name: &str, lines: impl IntoIterator<Item = W>) {
+        let mut name = name;
+        for line in lines {
+            let words = wrapped(&plain(line.as_ref(), usize::MAX), NAMES + 3, self.width);
+            let _ = writeln!(self.text, "  {name:<NAMES$} {words}");
+            name = "";
+        }
+    }
+}
+
+/// Breaks a line at spaces; what follows is indented.
+fn wrapped(words: &str, indent: usize, width: Option<usize>) -> String {
+    let Some(room) = width.map(|width| width.saturating_sub(indent).max(20)) else { return words.to_owned() };
+    let mut out = String::new();
+    let mut used = 0;
+    for word in words.split(' ') {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > room {
+            let _ = write!(out, "\n{:indent$}", "");
+            used = 0;
+        } else if used > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += length;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_row_is_wrapped_under_itself_and_nothing_of_it_is_lost() {
+        let words = "growth ended at step 82.5 with the first pass over the data";
+        let text = wrapped(words, 4, Some(30));
+        assert!(text.lines().all(|line| line.chars().count() <= 30), "{text}");
+        assert_eq!(text.split_whitespace().collect::<Vec<_>>(), words.split(' ').collect::<Vec<_>>());
+        assert_eq!(wrapped(words, 4, None), words);
+    }
+
+    #[test]
+    fn counts_have_their_thousands_parted() {
+        assert_eq!([count(7.0), count(1338.0), count(1_234_567.0)], ["7", "1,338", "1,234,567"]);
+    }
+}
