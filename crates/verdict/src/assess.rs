@@ -24,18 +24,22 @@ const RESOLUTION: f64 = 0.004;
 const PATIENCE: u64 = 60;
 /// The pace a rise must keep, and by how many standard errors, before and after patience.
 const STRICT: (f64, f64) = (0.6, 0.7);
-const PATIENT: (f64, f64) = (0.45, 0.3);
+const PATIENT: (f64, f64) = (0.35, 0.2);
+/// ... and while more samples will come.
+const RUNNING: (f64, f64) = (0.6, 0.4);
 /// With the length of a pass known, no leak is called before this many passes: the second pass is the experiment.
 pub(crate) const PASSES: f64 = 1.3;
 /// Of a single pass, this part must be seen before growth is told as its fill.
 const HALF_PASS: f64 = 0.5;
 /// While a run goes on: samples, evidence, and the part of the rise that must already have shown it.
-const RUNNING_SAMPLES: u64 = 80;
+const RUNNING_SAMPLES: u64 = 55;
+/// A straight rise from the very first sample may be the first pass over data nobody told us of: it waits longer.
+const RUNNING_FROM_START: u64 = 180;
 /// With this many samples the first look is as good as two at fewer.
-const RUNNING_MANY: u64 = 300;
+const RUNNING_MANY: u64 = 200;
 const RUNNING_ODDS: f64 = 0.8;
 const SECOND_LOOK: f64 = 0.65;
-const EARLIER_ODDS: f64 = 0.5;
+const EARLIER_ODDS: f64 = 0.4;
 /// Growth in the second pass must keep this part of the pace of the first, at the least its scatter allows.
 const ON_IN_SECOND: f64 = 0.25;
 /// Inside the first pass nearly all growth must happen at events: a fill grows beside them.
@@ -236,11 +240,14 @@ fn seen_twice(series: &Series, seen: &Assessment, known: &Known) -> bool {
     if seen.samples < RUNNING_SAMPLES || seen.odds.rising < RUNNING_ODDS {
         return false;
     }
+    let from = seen.best().map_or(0.0, |f| rising_part(f).0);
+    if from <= 0.0 && seen.samples < RUNNING_FROM_START {
+        return false;
+    }
     if seen.samples >= RUNNING_MANY {
         return true;
     }
     let (Some(first), Some(last)) = (series.first(), series.last()) else { return false };
-    let from = seen.best().map_or(0.0, |f| rising_part(f).0);
     let u = SECOND_LOOK.mul_add(1.0 - from, from);
     let x = u.mul_add(last.x_last - first.x_first, first.x_first);
     let cut = series.bins().partition_point(|b| b.x() <= x);
@@ -315,7 +322,7 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
     if odds.open >= most {
         return slowing(seen);
     }
-    rising(seen)
+    rising(seen, known)
 }
 
 /// Before the second pass only something other than the curve can tell a fill from a leak.
@@ -337,7 +344,7 @@ fn slowing(seen: Assessment) -> Assessment {
     seen.with(group, Because::SlowsDown)
 }
 
-fn rising(mut seen: Assessment) -> Assessment {
+fn rising(mut seen: Assessment, known: &Known) -> Assessment {
     let Some(best) = seen.fits.iter().find(|f| stand(f) == Stand::Rising) else { return slowing(seen) };
     let (from, to) = rising_part(best);
     let part: Vec<(f64, f64)> = seen
@@ -347,7 +354,11 @@ fn rising(mut seen: Assessment) -> Assessment {
         .zip(seen.floor.y.iter().copied())
         .filter(|p| (from..=to).contains(&p.0))
         .collect();
-    let (pace, sigmas) = if seen.samples < PATIENCE { STRICT } else { PATIENT };
+    let (pace, sigmas) = match seen.samples {
+        few if few < PATIENCE => STRICT,
+        _ if known.running => RUNNING,
+        _ => PATIENT,
+    };
     let kept = Bend::of(&part).map(|bend| bend.pace_kept(sigmas));
     seen.pace = kept;
     if kept.is_none_or(|kept| kept < pace) {

@@ -16,7 +16,7 @@ const ACROSS: f64 = 0.75;
 /// The later half of the events must bring at least this part, or it was a warm-up that evaluations happened in.
 const LATER: f64 = 0.25;
 /// The mean of the jumps must be this many standard errors above nothing.
-const SURE: f64 = 2.5;
+const SURE: f64 = 2.0;
 /// The whole growth must be this many times what the levels scatter by.
 const ABOVE_SCATTER: f64 = 4.0;
 
