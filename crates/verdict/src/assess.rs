@@ -44,6 +44,7 @@ const EARLIER_ODDS: f64 = 0.4;
 const ON_IN_SECOND: f64 = 0.25;
 /// Inside the first pass nearly all growth must happen at events: a fill grows beside them.
 const AGAINST_FILL: f64 = 0.97;
+const AGAINST_FILL_EVENTS: usize = 6;
 /// Growth at events counts only where the floor as a whole is not surely flat or settled.
 const SURELY_NOT: f64 = 0.9;
 /// Growth this likely keeps a curve inside its first pass undecided.
@@ -300,9 +301,15 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
     let odds = seen.odds;
     let end = series.last().map_or(0.0, |b| b.x_last);
     let filling = known.pass.is_some_and(|pass| end < PASSES * pass);
-    let clear =
-        |e: &EventGrowth| odds.flat.max(odds.settled) < SURELY_NOT && (!filling || e.across >= AGAINST_FILL);
-    if let Some(events) = at_events(series, &known.events).filter(clear) {
+    let clear = |e: &EventGrowth| {
+        odds.flat.max(odds.settled) < SURELY_NOT
+            && (!filling || (e.across >= AGAINST_FILL && e.events >= AGAINST_FILL_EVENTS))
+    };
+    // After the first pass only what happens later can speak against a fill.
+    let after = known.pass.filter(|_| !filling).map_or(f64::NEG_INFINITY, |pass| pass);
+    let from = series.bins().partition_point(|b| b.x() < after);
+    let part = series.part(from, series.bins().len());
+    if let Some(events) = at_events(&part, &known.events).filter(clear) {
         let seen = Assessment { events: Some(events), ..seen };
         return seen.with(Group::Leak, Because::AtEvents);
     }

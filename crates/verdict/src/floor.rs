@@ -68,9 +68,11 @@ fn points(bins: &[Bin]) -> (Vec<f64>, Vec<f64>) {
 
 fn stretches(bins: &[Bin]) -> (Vec<f64>, Vec<f64>) {
     let (first, last) = (bins[0].x_first, bins[bins.len() - 1].x_last);
-    let width = (last - first) / STRETCHES as f64;
+    let width = last - first;
+    // The nudge keeps samples that lie on a border on the same side of it in any unit of x.
     let place = |b: &Bin| {
-        if width > 0.0 { (((b.x() - first) / width) as usize).min(STRETCHES - 1) } else { 0 }
+        let part = if width > 0.0 { (b.x() - first) / width } else { 0.0 };
+        (part.mul_add(STRETCHES as f64, 1e-9) as usize).min(STRETCHES - 1)
     };
     let (mut xs, mut ys) = (Vec::new(), Vec::new());
     for group in bins.chunk_by(|a, b| place(a) == place(b)) {
