@@ -1,5 +1,7 @@
 """Samples processes with psutil's oneshot, the way people write it, and prints CPU seconds per process-sample.
 
+Only the reading is counted: the list of processes is made once.
+
 usage: psutil_loop.py PARENT_PID SECONDS INTERVAL
 """
 import sys
@@ -14,11 +16,9 @@ samples, begun, end = 0, time.process_time(), time.monotonic() + seconds
 while time.monotonic() < end:
     for process in processes:
         with process.oneshot():
-            memory = process.memory_info()  # rss, vms, shared: statm
+            process.memory_info()  # rss, vms, shared: statm
             process.num_threads()  # status
             process.cpu_times()  # stat
-            process.page_faults() if hasattr(process, "page_faults") else None
         samples += 1
-    root.children(recursive=True)  # who came and went
     time.sleep(interval)
 print((time.process_time() - begun) / samples)

@@ -14,8 +14,8 @@ use lowtide_store::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Who else lives in a cgroup is looked up this often: it takes a walk over its folders.
-const STRANGERS_EVERY: Duration = Duration::from_secs(2);
+/// Who else lives in a cgroup, and which limit above it holds, is looked up this often: it takes a walk over folders.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Limits go into the recording this often, and whenever one changes.
 const LIMITS_EVERY: Duration = Duration::from_secs(30);
 /// /dev/shm is a limit only for those who use it.
@@ -29,7 +29,11 @@ struct Place {
     peak: Option<Bytes>,
     strangers: Option<u32>,
     strangers_before: Option<u32>,
-    strangers_at: Option<Tick>,
+    /// The lowest limit on the way up with its cgroup, and how much of it was taken.
+    tight: Option<(Bytes, String)>,
+    tight_used: Option<Bytes>,
+    /// When strangers and limits were last looked up.
+    looked_at: Option<Tick>,
 }
 
 /// The job's surroundings.
@@ -72,14 +76,9 @@ impl Places {
             };
             lived_in.insert(path.as_str());
             if !self.cgroups.contains_key(path)
-                && let Reading::Known(mut cgroups) = Cgroups::open(&self.root, member.facts.key.pid)
+                && let Reading::Known(cgroups) = Cgroups::open(&self.root, member.facts.key.pid)
             {
-                let last = cgroups.read();
-                let peak = last.peak.known();
-                let thin = Thin::default();
-                let (strangers, strangers_before, strangers_at) = (None, None, None);
-                let place = Place { cgroups, thin, last, peak, strangers, strangers_before, strangers_at };
-                self.cgroups.insert(path.clone(), place);
+                self.cgroups.insert(path.clone(), Place::new(cgroups));
             }
         }
         self.cgroups.retain(|path, place| {
@@ -133,26 +132,25 @@ impl Places {
         Some(only.last.anon?.saturating_add(only.last.shmem?))
     }
 
-    /// The counters of OOM kills, read now.
-    pub(crate) fn counters(&mut self) -> Vec<Counter> {
-        let mut counters = Vec::new();
-        for (path, place) in &mut self.cgroups {
-            let reading = place.cgroups.read();
-            if let Some(kills) = reading.oom_kills.known() {
-                let tight = place.cgroups.tight_limit().known().flatten();
-                let strangers = place.strangers.map(|now| now.max(place.strangers_before.unwrap_or(0)));
-                let place = OomPlace::Cgroup(path.clone());
-                let limit = tight.map(|tight| (tight.limit, tight.path));
-                counters.push(Counter { place, kills, strangers, limit });
-            }
-        }
+    /// The counters of OOM kills as of the last tick.
+    pub(crate) fn counters(&self) -> Vec<Counter> {
+        let mut counters: Vec<Counter> = self.cgroups.iter().filter_map(|(path, place)| place.counter(path)).collect();
         // A kill anywhere raises the victim's cgroup too: the machine's counter only helps where there is none.
         if counters.is_empty()
-            && let Some(kills) = self.host.oom_kills().known()
+            && let Some(kills) = self.host_last.oom_kills.known()
         {
             counters.push(Counter { place: OomPlace::Machine, kills, strangers: None, limit: None });
         }
         counters
+    }
+
+    /// The counters as they are at this moment.
+    pub(crate) fn counters_now(&mut self) -> Vec<Counter> {
+        for place in self.cgroups.values_mut() {
+            place.last = place.cgroups.read();
+        }
+        self.host_last.oom_kills = self.host.oom_kills();
+        self.counters()
     }
 
     /// Limits, the smallest headroom first.
@@ -169,14 +167,13 @@ impl Places {
         if let Some(shm) = self.host_last.dev_shm.known().filter(|shm| shm.used >= SHM_IN_USE) {
             self.limits.push(LimitHeld { kind: LimitKind::DevShm, limit: shm.total, used: shm.used });
         }
-        for place in self.cgroups.values_mut() {
-            if let Reading::Known(Some(tight)) = place.cgroups.tight_limit() {
-                let used = tight.used.or_else(|| place.last.working_set()).unwrap_or_default();
-                self.limits.push(LimitHeld {
-                    kind: LimitKind::Cgroup { path: tight.path },
-                    limit: tight.limit,
-                    used,
-                });
+        for place in self.cgroups.values() {
+            if let Some((limit, path)) = &place.tight {
+                // A limit above the cgroup counts more than the cgroup; what that was a moment ago is near enough.
+                let here = place.last.working_set().filter(|_| path == place.cgroups.path());
+                let used = here.or(place.tight_used).or_else(|| place.last.working_set()).unwrap_or_default();
+                let kind = LimitKind::Cgroup { path: path.clone() };
+                self.limits.push(LimitHeld { kind, limit: *limit, used });
             }
         }
         for member in crew.members() {
@@ -195,17 +192,48 @@ impl Places {
 }
 
 impl Place {
+    fn new(mut cgroups: Cgroups) -> Self {
+        let last = cgroups.read();
+        let mut place = Self {
+            cgroups,
+            thin: Thin::default(),
+            peak: last.peak.known(),
+            last,
+            strangers: None,
+            strangers_before: None,
+            tight: None,
+            tight_used: None,
+            looked_at: None,
+        };
+        place.look_up();
+        place
+    }
+
     fn read(&mut self, now: Tick, crew: &Crew, own_pids: &BTreeSet<u32>) {
         self.last = self.cgroups.read();
-        if self.strangers_at.is_none_or(|at| now.since(at) >= STRANGERS_EVERY) {
-            self.strangers_at = Some(now);
-            let ours: BTreeSet<u32> = crew.members().map(|member| member.facts.key.pid).collect();
-            let strange = |pid: &&u32| !ours.contains(pid) && !own_pids.contains(pid);
-            let members = self.cgroups.members().known();
-            let count = members.map(|pids| pids.iter().filter(strange).count() as u32);
-            // One that was there a moment ago may be the one that was killed.
-            self.strangers_before = std::mem::replace(&mut self.strangers, count);
+        if self.looked_at.is_some_and(|at| now.since(at) < LOOK_EVERY) {
+            return;
         }
+        self.looked_at = Some(now);
+        let ours: BTreeSet<u32> = crew.members().map(|member| member.facts.key.pid).collect();
+        let strange = |pid: &&u32| !ours.contains(pid) && !own_pids.contains(pid);
+        let count = self.cgroups.members().known().map(|pids| pids.iter().filter(strange).count() as u32);
+        // One that was there a moment ago may be the one that was killed.
+        self.strangers_before = std::mem::replace(&mut self.strangers, count);
+        self.look_up();
+    }
+
+    /// Looks for the lowest limit on the way up.
+    fn look_up(&mut self) {
+        let tight = self.cgroups.tight_limit().known().flatten();
+        self.tight_used = tight.as_ref().and_then(|tight| tight.used);
+        self.tight = tight.map(|tight| (tight.limit, tight.path));
+    }
+
+    fn counter(&self, path: &str) -> Option<Counter> {
+        let strangers = self.strangers.map(|now| now.max(self.strangers_before.unwrap_or(0)));
+        let (kills, limit) = (self.last.oom_kills.known()?, self.tight.clone());
+        Some(Counter { place: OomPlace::Cgroup(path.to_owned()), kills, strangers, limit })
     }
 
     /// One last look: a job that was killed leaves its peak behind.

@@ -366,7 +366,7 @@ impl Session<'_> {
         if !matches!(exit, Exit::Signal(9) | Exit::Unknown) {
             return;
         }
-        self.live.oom.look(self.live.now, self.places.counters());
+        self.live.oom.look(self.live.now, self.places.counters_now());
         if let Some(call) = self.live.oom.call(key, exit) {
             let data = serde_json::to_string(&call).ok();
             self.push_event(Event { data, ..self.make_event(EventKind::Oom, Some(key), call.text.clone()) });
