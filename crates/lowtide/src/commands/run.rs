@@ -38,7 +38,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
 }
 
 /// What a run is called when nobody named it: the script, else the program.
-fn program_name(word: &OsString) -> String {
+pub(crate) fn program_name(word: &OsString) -> String {
     Path::new(word).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 

@@ -196,7 +196,7 @@ impl Rows {
 }
 
 /// Breaks a line at spaces; what follows is indented.
-fn wrapped(words: &str, indent: usize, width: Option<usize>) -> String {
+pub(crate) fn wrapped(words: &str, indent: usize, width: Option<usize>) -> String {
     let Some(room) = width.map(|width| width.saturating_sub(indent).max(20)) else { return words.to_owned() };
     let mut out = String::new();
     let mut used = 0;
