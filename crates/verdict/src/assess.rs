@@ -302,8 +302,10 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
     let end = series.last().map_or(0.0, |b| b.x_last);
     let filling = known.pass.is_some_and(|pass| end < PASSES * pass);
     let clear = |e: &EventGrowth| {
-        odds.flat.max(odds.settled) < SURELY_NOT
-            && (!filling || (e.across >= AGAINST_FILL && e.events >= AGAINST_FILL_EVENTS))
+        let always = 5 * e.rose >= 4 * e.events;
+        let no_fill = known.pass.is_none() || always;
+        let beside = !filling || (e.across >= AGAINST_FILL && e.events >= AGAINST_FILL_EVENTS);
+        odds.flat.max(odds.settled) < SURELY_NOT && no_fill && beside
     };
     // After the first pass only what happens later can speak against a fill.
     let after = known.pass.filter(|_| !filling).map_or(f64::NEG_INFINITY, |pass| pass);
