@@ -74,7 +74,7 @@ fn options(args: &[String]) -> Result<Options, String> {
                 o.seeds = value()?
                     .split(',')
                     .map(|s| s.parse().map_err(|_| format!("`{s}` is no seed")))
-                    .collect::<Result<_, _>>()?
+                    .collect::<Result<_, _>>()?;
             }
             "--n" => o.count = value()?.parse().map_err(|_| "--n needs a number".to_owned())?,
             "--generator" => o.generator = value()?.into(),
@@ -165,12 +165,12 @@ fn tables(out: &mut String, judged: &[Judged]) {
     let found = hit(&|j| j.got() == Group::Leak && j.case.group == Group::Leak);
     let right = hit(&|j| j.got() == j.case.group);
     let _ = writeln!(out, "{:<44} {:>5} {:>9} {:>6} {:>6}", "rule", "F1", "precision", "recall", "four");
-    row(out, "lowtide", found, called, leaks, Some((right, judged.len())));
+    row(out, "lowtide", [found, called, leaks], Some((right, judged.len())));
     for (name, rule) in baselines::RULES {
         let says: Vec<bool> = judged.iter().map(|j| rule(&j.case.curve)).collect();
         let called = says.iter().filter(|s| **s).count();
         let found = says.iter().zip(judged).filter(|(s, j)| **s && j.case.group == Group::Leak).count();
-        row(out, name, found, called, leaks, None);
+        row(out, name, [found, called, leaks], None);
     }
     let _ = writeln!(
         out,
@@ -183,14 +183,7 @@ fn tables(out: &mut String, judged: &[Judged]) {
     calibration(out, judged);
 }
 
-fn row(
-    out: &mut String,
-    name: &str,
-    found: usize,
-    called: usize,
-    leaks: usize,
-    four: Option<(usize, usize)>,
-) {
+fn row(out: &mut String, name: &str, [found, called, leaks]: [usize; 3], four: Option<(usize, usize)>) {
     let part = |a: usize, b: usize| if b == 0 { 0.0 } else { a as f64 / b as f64 };
     let (p, r) = (part(found, called), part(found, leaks));
     let f1 = if p + r > 0.0 { 2.0 * p * r / (p + r) } else { 0.0 };
@@ -220,8 +213,8 @@ fn confusion(out: &mut String, judged: &[Judged]) {
     let _ = writeln!(out, "{:<16} {:>6} {:>8} {:>6} {:>10}", "class", "leak", "bounded", "flat", "too early");
     for class in classes {
         let n = |g| counts.get(&(class, g)).copied().unwrap_or(0);
-        let [a, b, c, d] = GROUPS.map(n);
-        let _ = writeln!(out, "{class:<16} {a:>6} {b:>8} {c:>6} {d:>10}");
+        let [leak, bounded, flat, early] = GROUPS.map(n);
+        let _ = writeln!(out, "{class:<16} {leak:>6} {bounded:>8} {flat:>6} {early:>10}");
     }
 }
 
