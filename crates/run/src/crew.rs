@@ -377,7 +377,8 @@ fn identify(facts: &mut Process, reader: &mut ProcessReader) -> Option<Bytes> {
 /// One tick of one process.
 fn measure(member: &mut Member, now: Tick) -> Option<SampleRow> {
     let reader = member.reader.as_mut()?;
-    let quick = reader.quick().known()?;
+    // Without an address space it is on its way out: its memory is no longer its own, and a zero would look like a floor.
+    let quick = reader.quick().known().filter(|quick| quick.size > Bytes::ZERO)?;
     let stat = reader.stat().known().filter(|stat| !stat.is_dead())?;
     member.layout = stat.layout.or(member.layout);
     member.ticks_since_status += 1;

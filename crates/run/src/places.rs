@@ -3,7 +3,7 @@
 //! A cgroup's limit counts its whole charge, strangers included; the machine's counts what is available to anybody;
 //! `RLIMIT_AS` counts one process's address space. Comparing the job's RSS with any of them would be wrong.
 
-use crate::crew::Crew;
+use crate::crew::{Crew, Member};
 use crate::oom::{Counter, Place as OomPlace};
 use crate::rows::Thin;
 use lowtide_model::{Bytes, CgroupRow, HostRow, LimitHeld, LimitKind, Reading, Span, Tick};
@@ -98,7 +98,7 @@ impl Places {
             place.read(now, crew, &self.own_pids);
             out.extend(place.row(now).and_then(|row| place.thin.push(row)).map(Entry::Cgroup));
         }
-        self.hold_limits(crew);
+        self.hold_limits(now, crew);
         self.write_limits(now, out);
     }
 
@@ -158,7 +158,12 @@ impl Places {
         &self.limits
     }
 
-    fn hold_limits(&mut self, crew: &Crew) {
+    fn hold_limits(&mut self, now: Tick, crew: &Crew) {
+        let alive = |member: &Member| member.newest().is_some_and(|row| row.tick == now);
+        if !self.limits.is_empty() && !crew.members().any(alive) {
+            // A job that is gone takes nothing: what was left for it is what was left while it lived.
+            return;
+        }
         self.limits.clear();
         if let Some(memory) = self.host_last.memory.known() {
             let used = memory.total.saturating_sub(memory.available);

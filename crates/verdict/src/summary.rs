@@ -67,7 +67,8 @@ pub struct Summary {
 pub fn roles_of(recording: &Recording) -> Vec<RoleFound> {
     let mut memory: BTreeMap<ProcKey, Footprint> = BTreeMap::new();
     for row in &recording.samples {
-        let known = memory.entry(row.process).or_insert(Footprint { first: row.rss.last, ..Footprint::default() });
+        let known =
+            memory.entry(row.process).or_insert(Footprint { first: row.rss.last, ..Footprint::default() });
         known.peak = known.peak.max(row.rss.max);
     }
     for row in &recording.gpus {
@@ -84,9 +85,12 @@ pub fn roles_of(recording: &Recording) -> Vec<RoleFound> {
 /// Sums a recording up.
 pub fn summarize(recording: &Recording) -> Summary {
     let totals = tree_totals(recording);
-    let most = |of: fn(&Estimate) -> Bytes| totals.iter().map(|(_, estimate, _)| of(estimate)).max().unwrap_or_default();
+    let most = |of: fn(&Estimate) -> Bytes| {
+        totals.iter().map(|(_, estimate, _)| of(estimate)).max().unwrap_or_default()
+    };
     let own = own_cgroup(recording).map(|levels| course(&levels));
-    let end = recording.meta.ended.or_else(|| recording.samples.last().map(|row| row.tick)).unwrap_or_default();
+    let end =
+        recording.meta.ended.or_else(|| recording.samples.last().map(|row| row.tick)).unwrap_or_default();
     let level = |(tick, estimate, living): &(Tick, Estimate, usize)| Level {
         tick: *tick,
         since: *tick,
@@ -112,7 +116,14 @@ fn own_cgroup(recording: &Recording) -> Option<Vec<Level>> {
     let level = |row: &CgroupRow| {
         let alone = row.path == *path && row.strangers == Some(0);
         let held = row.anon?.saturating_add(row.shmem?);
-        alone.then_some(Level { tick: row.tick, since: row.tick, low: held, high: held, now: held, living: 1 })
+        alone.then_some(Level {
+            tick: row.tick,
+            since: row.tick,
+            low: held,
+            high: held,
+            now: held,
+            living: 1,
+        })
     };
     recording.cgroups.iter().map(level).collect()
 }
@@ -154,7 +165,8 @@ fn levels(recording: &Recording, wanted: impl Fn(ProcKey) -> bool) -> Vec<Level>
         Row(&'a SampleRow),
         Died(ProcKey),
     }
-    let rows = recording.samples.iter().filter(|row| wanted(row.process)).map(|row| (row.tick, Step::Row(row)));
+    let rows =
+        recording.samples.iter().filter(|row| wanted(row.process)).map(|row| (row.tick, Step::Row(row)));
     let deaths = recording.processes.iter().filter(|process| wanted(process.key));
     let deaths = deaths.filter_map(|process| Some((process.died?, Step::Died(process.key))));
     let mut steps: Vec<(Tick, Step<'_>)> = rows.chain(deaths).collect();
@@ -190,7 +202,10 @@ fn course(levels: &[Level]) -> Course {
         let at = |tick: Tick| tick.since(begin).as_secs_f64();
         let inside = full.iter().filter(|level| wanted(at(level.tick)));
         // A low that may lie before the edge is not the edge's.
-        inside.map(|level| if wanted(at(level.since)) { level.low } else { level.now }).min().unwrap_or_default()
+        inside
+            .map(|level| if wanted(at(level.since)) { level.low } else { level.now })
+            .min()
+            .unwrap_or_default()
     };
     let floor_start_bytes = floor(&|at| at <= edge);
     let floor_end_bytes = floor(&|at| at >= seconds - edge);
@@ -258,7 +273,13 @@ mod tests {
 
     fn row(pid: u32, second: u64, mib: u64) -> SampleRow {
         let rss = Span::one(Bytes::from_mib(mib));
-        SampleRow { process: key(pid), tick: Tick(second * 1_000_000_000), ticks: 1, rss, ..SampleRow::default() }
+        SampleRow {
+            process: key(pid),
+            tick: Tick(second * 1_000_000_000),
+            ticks: 1,
+            rss,
+            ..SampleRow::default()
+        }
     }
 
     #[test]

@@ -79,7 +79,8 @@ impl TreeTotal {
         member.first_rss.get_or_insert(row.rss.last);
         if let Some(pss) = row.pss {
             let (rss, minor_faults) = (row.rss.last, row.minor_faults);
-            member.anchor = Some(Anchor { pss: pss.pss, private: pss.private, shared: pss.shared, rss, minor_faults });
+            member.anchor =
+                Some(Anchor { pss: pss.pss, private: pss.private, shared: pss.shared, rss, minor_faults });
             member.inherited = Bytes::ZERO;
         }
     }
@@ -92,12 +93,14 @@ impl TreeTotal {
         if left == Bytes::ZERO {
             return;
         }
-        let heir = gone.parent.filter(|parent| gone.forked && self.members.contains_key(parent)).or_else(|| {
-            let kin = |member: &Member| {
-                member.forked && (member.parent == Some(key) || (gone.forked && member.parent == gone.parent))
-            };
-            self.members.iter().find(|(_, member)| kin(member)).map(|(key, _)| *key)
-        });
+        let heir =
+            gone.parent.filter(|parent| gone.forked && self.members.contains_key(parent)).or_else(|| {
+                let kin = |member: &Member| {
+                    member.forked
+                        && (member.parent == Some(key) || (gone.forked && member.parent == gone.parent))
+                };
+                self.members.iter().find(|(_, member)| kin(member)).map(|(key, _)| *key)
+            });
         if let Some(member) = heir.and_then(|heir| self.members.get_mut(&heir)) {
             member.inherited = member.inherited.saturating_add(left);
         }
@@ -221,7 +224,13 @@ mod tests {
             shared: Bytes::from_mib(rss_mib - private),
             ..Pss::default()
         });
-        SampleRow { process: key(pid), rss: Span::one(rss), minor_faults: faults, pss, ..SampleRow::default() }
+        SampleRow {
+            process: key(pid),
+            rss: Span::one(rss),
+            minor_faults: faults,
+            pss,
+            ..SampleRow::default()
+        }
     }
 
     fn trainer_with_four_workers() -> TreeTotal {
