@@ -12,6 +12,7 @@ mod floor;
 mod judge;
 mod live;
 mod marks;
+mod outlook;
 mod roles;
 mod run;
 mod series;

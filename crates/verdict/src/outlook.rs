@@ -1,0 +1,239 @@
+//! The part of a verdict's text that looks beyond the curve: what it is not, what may come, what to do, what would
+//! prove it wrong. Beside `words`, which tells what was seen.
+
+use crate::assess::Because;
+use crate::budget::{pass, pass_steps};
+use crate::verdict::{Explanation, Kind, RuledOut};
+use crate::words::{Story, duration, number, size};
+use lowtide_model::{Axis, Metric};
+
+impl Story<'_> {
+    /// What it is not.
+    pub(crate) fn ruled_out(&self) -> Vec<RuledOut> {
+        let f = self.facts;
+        let out = |kind, because: String| RuledOut { kind, because };
+        let quiet = f.knee.map_or(0.0, |k| f.last - k.0);
+        let settled_so = || {
+            format!(
+                "after {} the floor rose by no more than {} over {}",
+                self.knee(),
+                size((f.end - f.knee.map_or(f.end, |k| k.1)).max(0.0)),
+                self.length(quiet)
+            )
+        };
+        match self.kind {
+            Kind::CacheFill => vec![
+                out(Kind::Leak, settled_so()),
+                out(
+                    Kind::WarmUp,
+                    format!(
+                        "it grew at one pace ({}) and stopped at once, {}",
+                        self.rate(f.growth.rate),
+                        if self.matches_pass() == Some(true) {
+                            "where the data began to repeat"
+                        } else {
+                            "which pools and compilers don't"
+                        }
+                    ),
+                ),
+            ],
+            Kind::WarmUp | Kind::AllocatorKept | Kind::WorkerCopies => vec![out(Kind::Leak, settled_so())],
+            Kind::Leak => vec![
+                out(Kind::WarmUp, self.pace_line()),
+                out(
+                    Kind::Spikes,
+                    format!("the lowest level itself rose from {} to {}", size(f.start), size(f.end)),
+                ),
+            ],
+            Kind::Spikes | Kind::Steady | Kind::PageCache => {
+                vec![out(
+                    Kind::Leak,
+                    format!(
+                        "any growth of the floor is below {} over {}",
+                        size(self.bound()),
+                        self.length(f.last - f.first)
+                    ),
+                )]
+            }
+            Kind::TooEarly => Vec::new(),
+        }
+    }
+
+    fn length(&self, x: f64) -> String {
+        match self.axis {
+            Axis::Seconds => duration(x),
+            Axis::Step | Axis::Sample | Axis::Epoch => format!("{} {}s", number(x), self.per()),
+        }
+    }
+
+    fn pace_line(&self) -> String {
+        if let Some(e) = self.seen.events {
+            return format!("the later half of {} evaluations still raised the floor", e.events);
+        }
+        match self.seen.pace {
+            Some(pace) => format!(
+                "at its end it still grows at {:.0} % of its first pace or more; a warm-up slows down",
+                100.0 * pace.min(1.0)
+            ),
+            None => "every life of the process climbs until it ends".to_owned(),
+        }
+    }
+
+    /// What still has weight and what it says will come.
+    pub(crate) fn explanations(&self) -> Vec<Explanation> {
+        let o = self.seen.odds;
+        let growing = (o.rising + o.open).max(1e-9);
+        let pass = pass(self.context, self.axis);
+        let mut all: Vec<(Kind, f64)> = match self.kind {
+            Kind::TooEarly if self.seen.because == Because::InsideFirstPass => {
+                vec![
+                    (Kind::CacheFill, 0.5 * growing),
+                    (Kind::Leak, 0.5 * growing),
+                    (Kind::WarmUp, o.settled),
+                    (Kind::Steady, o.flat),
+                ]
+            }
+            Kind::TooEarly => {
+                vec![(Kind::Leak, o.rising), (Kind::WarmUp, o.open + o.settled), (Kind::Steady, o.flat)]
+            }
+            Kind::Leak
+            | Kind::CacheFill
+            | Kind::WarmUp
+            | Kind::AllocatorKept
+            | Kind::WorkerCopies
+            | Kind::Spikes
+            | Kind::PageCache
+            | Kind::Steady => {
+                let kind = self.kind;
+                let own = match kind.group() {
+                    crate::Group::Leak => o.rising,
+                    crate::Group::Bounded => o.settled + o.open,
+                    crate::Group::Flat => o.flat,
+                    crate::Group::TooEarly => 0.0,
+                };
+                let mut rest = vec![(kind, own.max(0.5))];
+                rest.extend(
+                    [(Kind::Leak, o.rising), (Kind::WarmUp, o.settled + o.open), (Kind::Steady, o.flat)]
+                        .into_iter()
+                        .filter(|r| r.0.group() != kind.group()),
+                );
+                rest
+            }
+        };
+        let sum: f64 = all.iter().map(|a| a.1).sum::<f64>().max(1e-9);
+        all.retain(|a| a.1 / sum >= 0.02);
+        all.sort_by(|a, b| b.1.total_cmp(&a.1));
+        all.into_iter()
+            .map(|(kind, w)| Explanation {
+                kind,
+                weight: (w / sum * 1000.0).round() / 1000.0,
+                predicts: self.predicts(kind, pass),
+            })
+            .collect()
+    }
+
+    fn predicts(&self, kind: Kind, pass: Option<f64>) -> String {
+        let f = self.facts;
+        match (kind, pass) {
+            (Kind::CacheFill, Some(pass)) if f.last < pass => {
+                format!("growth ends at {} at {}", self.place(pass), size(f.growth.at(pass).max(f.end)))
+            }
+            (Kind::Leak, _) => match self.forecast {
+                Some(fc) => format!(
+                    "the floor goes on rising by {}; {} is reached {}",
+                    self.rate(f.growth.rate),
+                    size(fc.limit_bytes),
+                    self.when(fc)
+                ),
+                None => format!("the floor goes on rising by {}", self.rate(f.growth.rate.max(0.0))),
+            },
+            (Kind::WarmUp | Kind::CacheFill | Kind::AllocatorKept | Kind::WorkerCopies, _) => {
+                let level = f.knee.map_or(f.end, |k| k.1);
+                format!("the floor stays near {}", size(level.max(f.end)))
+            }
+            (Kind::Steady | Kind::Spikes | Kind::PageCache | Kind::TooEarly, _) => {
+                format!("the floor stays near {}", size(f.end))
+            }
+        }
+    }
+
+    /// What to do, the first thing first.
+    pub(crate) fn advice(&self) -> Vec<String> {
+        let mut advice = vec![self.action().to_owned()];
+        if self.asks_for_size() {
+            advice.push("tell the size of the data set (--examples, --batch, --accum): then lowtide can say whether growth ended with the first pass, and what other sizes need".to_owned());
+        }
+        advice
+    }
+
+    /// Whether the data set's size would change the answer's worth.
+    fn asks_for_size(&self) -> bool {
+        let growth = matches!(self.kind, Kind::CacheFill | Kind::WarmUp | Kind::TooEarly | Kind::Leak);
+        growth && pass_steps(self.context).is_none() && self.context.epoch_seconds.is_none()
+    }
+
+    fn action(&self) -> &'static str {
+        match self.kind {
+            Kind::Leak if self.seen.events.is_some() => {
+                "look at what evaluation keeps: collected predictions, metric state, a loader made anew each time; clear it after each evaluation"
+            }
+            Kind::Leak if matches!(self.metric, Metric::Gpu) => {
+                "look for tensors kept across steps: a loss summed without detach(), outputs appended to a list"
+            }
+            Kind::Leak => {
+                "run `lowtide scan` twice, some steps apart: the difference names the type that grows and who holds it"
+            }
+            Kind::CacheFill => {
+                "keep examples encoded and decode them when they are used, or bound the cache in bytes; before a larger data set, do the division"
+            }
+            Kind::WarmUp => "nothing to fix; plan for the level it settled at",
+            Kind::AllocatorKept => {
+                "set MALLOC_ARENA_MAX=2 or preload jemalloc; `lowtide squeeze` shows what a trim gives back"
+            }
+            Kind::WorkerCopies => {
+                "use fewer workers, or hold the data in arrays or Arrow instead of lists of Python objects"
+            }
+            Kind::Spikes => "plan for the peaks, not for the floor: reserve room for the highest one",
+            Kind::PageCache => "nothing to fix: judge by the working set, not by usage with file pages",
+            Kind::Steady => "nothing to do",
+            Kind::TooEarly => "let it run on and look again",
+        }
+    }
+
+    /// The test that could prove it wrong.
+    pub(crate) fn disprove(&self) -> String {
+        let f = self.facts;
+        match self.kind {
+            Kind::Leak => format!(
+                "let it run as long again: if the floor at {} is below {}, it is no leak",
+                self.place(2.0 * f.last - f.first),
+                size(0.5_f64.mul_add(f.growth.rate * (f.last - f.first), f.end))
+            ),
+            Kind::CacheFill => {
+                match pass(self.context, self.axis).zip(self.fill.and_then(|fl| fl.examples)) {
+                    Some((pass, n)) => format!(
+                        "run it with {} examples: growth must end near {} instead",
+                        number((n / 2.0).floor()),
+                        self.place(pass / 2.0)
+                    ),
+                    None => "run it with half the data: growth must end at half the way and half the height"
+                        .to_owned(),
+                }
+            }
+            Kind::WarmUp | Kind::AllocatorKept | Kind::WorkerCopies => format!(
+                "let it run as long again: the floor must stay below {}",
+                size(f.end + (0.1 * f.grown()).max(self.bound()))
+            ),
+            Kind::Spikes | Kind::Steady | Kind::PageCache => {
+                format!("let it run as long again: the floor must stay below {}", size(f.end + self.bound()))
+            }
+            Kind::TooEarly => match self.decided_at {
+                Some(at) => format!(
+                    "look again at step {}: a fill or a warm-up will have stopped, a leak will not",
+                    number(at.ceil())
+                ),
+                None => "look again when the curve is twice as long".to_owned(),
+            },
+        }
+    }
+}
