@@ -9,6 +9,7 @@ mod bench;
 mod check;
 mod commands;
 mod guest;
+mod score;
 mod test;
 
 use std::process::ExitCode;
@@ -18,6 +19,7 @@ cargo xtask check    fmt, clippy, tests, crate arrows, docs: what must hold befo
 cargo xtask lint     check without the tests
 cargo xtask test     all tests; makes its own Python environment with numpy and Pillow
 cargo xtask bench    the promised numbers, measured beside psutil, mprof and psrecord in one run
+cargo xtask score    how often the verdict is right, on curves with known answers
 cargo xtask guest    tests in a small virtual machine: cgroup v2, restricted ptrace, other users, 9p
 cargo xtask arrows   only the crate arrows
 ";
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         "bench" => bench::bench(rest),
         "arrows" => arrows::arrows(),
         "guest" => guest::guest(rest),
+        "score" => score::score(rest),
         _ => {
             eprint!("{HELP}");
             return ExitCode::from(2);

@@ -1,6 +1,6 @@
 //! `cargo xtask score`: how often the verdict is right, on curves with known answers.
 //!
-//! usage: `score [--seeds 31,32] [--n 900] [--generator generate.py] [--synthetic FILE.jsonl] [--real DIR] [--online] [--wrong]`
+//! usage: `score [--seeds 31,32] [--n 900] [--generator FILE] [--synthetic FILE.jsonl] [--real DIR] [--online] [--wrong]`
 //!
 //! Prints the table of the corpus page with our row beside simple rules, the confusion table, the calibration table,
 //! and with `--online` what is said at ten moments of each curve's life. Labels are read here and nowhere else.
@@ -28,7 +28,7 @@ struct Options {
 }
 
 /// Scores the engine and prints the tables.
-pub fn score(args: &[String]) -> Result<(), String> {
+pub(crate) fn score(args: &[String]) -> Result<(), String> {
     let options = options(args)?;
     let mut sets: Vec<(String, Vec<Case>)> = Vec::new();
     for seed in &options.seeds {
@@ -56,13 +56,21 @@ pub fn score(args: &[String]) -> Result<(), String> {
     std::io::stdout().write_all(out.as_bytes()).map_err(|e| e.to_string())
 }
 
+/// The folder with `generate.py` and `real/`: in the repository, or in any folder beside it.
+fn corpus() -> PathBuf {
+    let root = crate::commands::root();
+    let beside = root.parent().map(std::fs::read_dir).and_then(Result::ok).into_iter().flatten().filter_map(Result::ok);
+    let mut places = std::iter::once(root.join("corpus")).chain(beside.map(|entry| entry.path().join("corpus")));
+    places.find(|place| place.join("generate.py").exists()).unwrap_or_else(|| PathBuf::from("corpus"))
+}
+
 fn options(args: &[String]) -> Result<Options, String> {
     let mut o = Options {
         seeds: Vec::new(),
         count: 900,
-        generator: PathBuf::from("../shared/corpus/generate.py"),
+        generator: corpus().join("generate.py"),
         synthetic: Vec::new(),
-        real: None,
+        real: Some(corpus().join("real")).filter(|folder| folder.is_dir()),
         online: false,
         wrong: false,
     };
