@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Processes followed in full; beyond, the smallest that are dead are forgotten.
 const MOST_TRACKS: usize = 96;
+/// Processes remembered; beyond, those that died without ever being sampled are forgotten.
+const MOST_PROCESSES: usize = 4096;
 /// The kernel's own doubt about RSS where it is not known better: 64 pages.
 const LEAST_DOUBT: f64 = 262_144.0;
 
@@ -61,6 +63,10 @@ impl LiveJudge {
 
     /// Takes a process that was born, or news of one that is known.
     pub fn push_process(&mut self, process: &Process) {
+        if self.processes.len() >= MOST_PROCESSES {
+            let tracks = &self.tracks;
+            self.processes.retain(|key, known| known.died.is_none() || tracks.contains_key(key));
+        }
         self.processes.insert(process.key, process.clone());
     }
 
