@@ -122,6 +122,10 @@ impl<'a> Tree<'a> {
         if !marked.is_empty() {
             return marked;
         }
+        let ranks: Vec<usize> = able.iter().copied().filter(|&i| self.is_rank(i)).collect();
+        if !ranks.is_empty() {
+            return ranks;
+        }
         let on_gpu = |i: usize| self.held[i].map_or(0, |h| h.gpu.0);
         let Some(mut top) = able.iter().copied().max_by_key(|&i| (on_gpu(i) > 0, self.peak(i))) else {
             return Vec::new();
@@ -138,6 +142,16 @@ impl<'a> Tree<'a> {
             return Vec::new();
         }
         self.equals(top)
+    }
+
+    /// Whether a launcher gave this process a rank: it is in its environment and not (or another) in its parent's.
+    fn is_rank(&self, i: usize) -> bool {
+        let rank = |i: usize| {
+            let named = |name: &str| self.processes[i].env.iter().find(|(key, _)| key == name).map(|(_, rank)| rank);
+            named("RANK").or_else(|| named("LOCAL_RANK"))
+        };
+        let own = rank(i);
+        own.is_some() && self.peak(i) > 0 && self.parent[i].is_some_and(|parent| rank(parent) != own)
     }
 
     /// Siblings that hold about as much, the process itself among them.
@@ -162,6 +176,9 @@ impl<'a> Tree<'a> {
     }
 
     fn role_of(&self, i: usize, trainers: &[usize]) -> (Role, String) {
+        if self.held[i].is_none() {
+            return (Role::Unknown, "it ended before it could be sampled".to_owned());
+        }
         if trainers.contains(&i) {
             return (Role::Trainer, self.why_trainer(i, trainers));
         }
@@ -175,6 +192,9 @@ impl<'a> Tree<'a> {
         let held = Bytes(self.peak(i));
         if self.marked(i) {
             return format!("it sends the marks of the training loop and held {held}");
+        }
+        if self.is_rank(i) {
+            return format!("its launcher gave it a rank, and it held {held}");
         }
         if trainers.len() > 1 {
             return format!(
@@ -313,6 +333,26 @@ mod tests {
             job.roles(),
             [Wrapper, Wrapper, Trainer, LoaderWorker, LoaderWorker, LoaderWorker, LoaderWorker]
         );
+    }
+
+    #[test]
+    fn ranks_are_trainers_even_when_their_launcher_holds_as_much() {
+        let mut job = Job::new();
+        let launcher = job.add(0, true, 190);
+        for rank in 0..2 {
+            let pid = job.add(launcher, true, 200);
+            job.processes[pid as usize - 1].env = vec![("RANK".into(), rank.to_string())];
+        }
+        assert_eq!(job.roles(), [Wrapper, Trainer, Trainer]);
+    }
+
+    #[test]
+    fn what_was_never_sampled_has_no_role() {
+        let mut job = Job::new();
+        let trainer = job.add(0, true, 200);
+        let short = job.add(trainer, false, 1);
+        job.memory.remove(&job.processes[short as usize - 1].key);
+        assert_eq!(job.roles(), [Trainer, Role::Unknown]);
     }
 
     #[test]
