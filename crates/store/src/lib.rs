@@ -16,7 +16,7 @@ mod words;
 mod writer;
 
 pub use error::StoreError;
-pub use list::{Listed, Summary, list, tree_peak};
+pub use list::{Listed, Summary, list};
 pub use mask::mask_argv;
 pub use paths::{run_path, runs_dir};
 pub use reader::{Cursor, Reader, open, own_key};

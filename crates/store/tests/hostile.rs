@@ -265,7 +265,6 @@ proptest! {
         let part = read(&path).unwrap();
         prop_assert!(part.samples.iter().all(|row| row.rss.min <= row.rss.last && row.rss.last <= row.rss.max));
         prop_assert!(part.samples.is_sorted_by_key(|row| row.tick));
-        lowtide_store::tree_peak(&part);
         lowtide_store::export::csv(&part, &mut std::io::sink()).unwrap();
         lowtide_store::export::perfetto(&part, &mut std::io::sink()).unwrap();
     }

@@ -21,7 +21,16 @@ fn started(unix_ns: i64) -> String {
     time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
 }
 
-pub(crate) fn list_text(dir: &Path, listed: &[Listed]) -> String {
+/// A recording of the folder with what its rows say.
+pub(crate) struct ListedRun {
+    pub(crate) listed: Listed,
+    /// The largest total of the tree; none without samples.
+    pub(crate) peak: Option<Bytes>,
+    /// Why it was likely cut off.
+    pub(crate) note: Option<String>,
+}
+
+pub(crate) fn list_text(dir: &Path, listed: &[ListedRun]) -> String {
     if listed.is_empty() {
         return format!("No recordings in {}. Make one: lowtide run -- CMD\n", dir.display());
     }
@@ -35,14 +44,17 @@ pub(crate) fn list_text(dir: &Path, listed: &[Listed]) -> String {
         ("file", Align::Left),
     ]);
     let mut notes = String::new();
-    for one in listed {
+    for ListedRun { listed: one, peak, note } in listed {
         let file = one.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         match &one.run {
             Ok(run) => {
-                let peak = run.peak.map_or_else(|| "-".to_owned(), |peak: Bytes| peak.to_string());
+                let peak = peak.map_or_else(|| "-".to_owned(), |peak| peak.to_string());
                 let command = plain(&run.meta.argv.join(" "), 48);
                 let length = duration::words(run.length);
                 let state = state_word(run.state).to_owned();
+                if let Some(note) = note {
+                    let _ = writeln!(notes, "  {file}: {note}");
+                }
                 table.row(vec![started(run.meta.started_unix_ns), state, length, peak, command, file]);
             }
             Err(error) => {
@@ -53,12 +65,12 @@ pub(crate) fn list_text(dir: &Path, listed: &[Listed]) -> String {
     format!("{}:\n{}{notes}", dir.display(), table.text())
 }
 
-pub(crate) fn list_json(listed: &[Listed]) -> String {
-    let line = |one: &Listed| match &one.run {
+pub(crate) fn list_json(listed: &[ListedRun]) -> String {
+    let line = |ListedRun { listed: one, peak, note }: &ListedRun| match &one.run {
         Ok(run) => serde_json::json!({
             "file": one.path, "run_id": run.meta.run_id, "name": run.meta.name, "argv": run.meta.argv,
             "started_unix_ns": run.meta.started_unix_ns, "seconds": run.length.as_secs_f64(),
-            "peak_bytes": run.peak, "state": run.state,
+            "peak_bytes": peak, "state": run.state, "note": note,
         }),
         Err(error) => serde_json::json!({"file": one.path, "error": error.to_string()}),
     };

@@ -12,13 +12,14 @@ mod plot;
 mod table;
 mod verdict;
 
+pub(crate) use compare::{compare_json, compare_text};
 pub(crate) use console::Console;
 pub(crate) use cut_off::cut_off_note;
 pub(crate) use doctor::{Checkup, doctor_json, doctor_text};
 pub(crate) use ending::Ending;
 pub(crate) use gates::{gates_github, gates_json, gates_junit, gates_text};
 pub(crate) use jobs::{job_line, jobs_json, jobs_text};
-pub(crate) use list::{list_json, list_text};
+pub(crate) use list::{ListedRun, list_json, list_text};
 pub(crate) use plot::plot;
 pub(crate) use verdict::{Page, both, together_text};
 

@@ -175,10 +175,8 @@ impl Rows {
 
     /// The answer, with a capital at its start and a full stop at its end.
     fn sentence(&mut self, words: &str) {
-        let words = plain(words, usize::MAX);
-        let mut letters = words.chars();
-        let first: String = letters.next().map(|letter| letter.to_uppercase().collect()).unwrap_or_default();
-        let _ = writeln!(self.text, "{}", wrapped(&format!("{first}{}.", letters.as_str()), 0, self.width));
+        let words = capital(&plain(words, usize::MAX));
+        let _ = writeln!(self.text, "{}", wrapped(&format!("{words}."), 0, self.width));
     }
 
     fn row(&mut self, name: &str, words: &str) {
@@ -193,6 +191,13 @@ impl Rows {
             name = "";
         }
     }
+}
+
+/// With a capital at its start.
+pub(crate) fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    let first: String = letters.next().map(|letter| letter.to_uppercase().collect()).unwrap_or_default();
+    format!("{first}{}", letters.as_str())
 }
 
 /// Breaks a line at spaces; what follows is indented.
