@@ -68,6 +68,7 @@ impl AboutArgs {
 Prometheus query_range JSON, and what mprof, psrecord, ps, free and docker stats print. `-` is standard input.\n\
 A folder gives every run in it, and says which one differs."
 )]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct ExplainArgs {
     /// Recordings, curves of other tools, or folders of them
     #[arg(required = true, value_name = "FILE")]

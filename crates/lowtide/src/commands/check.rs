@@ -32,10 +32,10 @@ pub(crate) enum Says {
 }
 
 /// One gate on one curve.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct Gate {
     /// The flag that set it, or `command`.
-    pub(crate) gate: String,
+    pub(crate) flag: String,
     pub(crate) file: String,
     pub(crate) says: Says,
     /// One sentence with the number.
@@ -79,8 +79,8 @@ fn code(gates: &[Gate]) -> u8 {
 }
 
 fn could_not(gate: &str, file: &str, failure: &Failure) -> Gate {
-    let (gate, file) = (gate.to_owned(), file.to_owned());
-    Gate { gate, file, says: Says::CouldNot, text: failure.what().to_owned() }
+    let (flag, file) = (gate.to_owned(), file.to_owned());
+    Gate { flag, file, says: Says::CouldNot, text: failure.what().to_owned() }
 }
 
 fn report(args: &CheckArgs, gates: &[Gate]) -> Result<(), Failure> {
@@ -100,7 +100,7 @@ fn report(args: &CheckArgs, gates: &[Gate]) -> Result<(), Failure> {
 
 /// Records the command. Gives its recording, and how it ended as a gate of its own.
 fn record(args: &CheckArgs) -> Result<(PathBuf, Gate), Failure> {
-    let program = args.command.first().map(|word| program_name(word)).unwrap_or_default();
+    let program = args.command.first().map(program_name).unwrap_or_default();
     let recording = RecordingArgs {
         out: args.out.clone(),
         interval: args.interval,
@@ -128,7 +128,7 @@ fn ended(finished: &Finished) -> Gate {
     for oom in &finished.ooms {
         text = format!("{text}; {}", oom.text);
     }
-    Gate { gate: "command".to_owned(), file: String::new(), says, text }
+    Gate { flag: "command".to_owned(), file: String::new(), says, text }
 }
 
 /// What one gate finds, or why it can't look.
@@ -146,7 +146,7 @@ fn of_answer(args: &GateArgs, answer: &Answer, failures: &mut Vec<Failure>) -> V
     let mut gates = Vec::new();
     for (gate, found) in set.into_iter().filter_map(|(gate, found)| Some((gate, found?))) {
         match found {
-            Ok((says, text)) => gates.push(Gate { gate: gate.to_owned(), file: file.clone(), says, text }),
+            Ok((says, text)) => gates.push(Gate { flag: gate.to_owned(), file: file.clone(), says, text }),
             Err(failure) => {
                 gates.push(could_not(gate, file, &failure));
                 failures.push(failure);
@@ -241,7 +241,11 @@ fn looked_at<'a>(
 ) -> Result<&'a [Reach], Failure> {
     let label = &answer.subject.label;
     let Some(StepRange { from, to }) = steps else {
-        let empty = || Failure::new(format!("{label} holds no samples"));
+        let empty = || {
+            let hint =
+                "a command that ends before its first sample leaves none; --interval 10ms looks sooner";
+            Failure::new(format!("{label} holds no samples")).hint(hint)
+        };
         return if trace.points.is_empty() { Err(empty()) } else { Ok(&trace.points) };
     };
     if matches!(trace.axis, Axis::Seconds | Axis::Epoch) {

@@ -6,7 +6,7 @@ use super::trace::{self, Trace};
 use crate::cli::{ExplainArgs, Format};
 use crate::failure::{COULD_NOT, Failure};
 use crate::render::{self, Page};
-use lowtide_verdict::{Together, Verdict, judge_together};
+use lowtide_verdict::{Together, judge_together};
 use std::process::ExitCode;
 
 pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
@@ -63,7 +63,7 @@ fn json(args: &ExplainArgs, answers: &[Answer], together: Option<&Together>) -> 
     let findings = |answer: &Answer| if args.all { answer.run.findings.clone() } else { Vec::new() };
     for answer in answers {
         for verdict in std::iter::once(answer.run.main.clone()).chain(findings(answer)) {
-            text.push_str(&line::<Verdict>(&verdict)?);
+            text.push_str(&line(&verdict)?);
         }
     }
     if let Some(together) = together.filter(|_| args.together) {
@@ -75,7 +75,7 @@ fn json(args: &ExplainArgs, answers: &[Answer], together: Option<&Together>) -> 
             "headline": together.headline,
             "evidence": together.evidence,
         });
-        text.push_str(&format!("{object}\n"));
+        text.push_str(&line(&object)?);
     }
     Ok(text)
 }

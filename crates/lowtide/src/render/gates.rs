@@ -1,4 +1,4 @@
-//! The outcome of gates: for people, for programs, as JUnit XML, and as annotations of GitHub Actions.
+//! The outcome of gates: for people, for programs, as `JUnit` XML, and as annotations of GitHub Actions.
 
 use super::plain;
 use super::verdict::wrapped;
@@ -33,7 +33,7 @@ pub(crate) fn gates_text(gates: &[Gate], width: Option<usize>) -> String {
         }
         for gate in gates {
             let words = wrapped(&plain(&gate.text, usize::MAX), 23, width);
-            let _ = writeln!(text, "  {:<9} {:<10} {words}", word(gate.says), gate.gate);
+            let _ = writeln!(text, "  {:<9} {:<10} {words}", word(gate.says), gate.flag);
         }
     }
     text
@@ -59,7 +59,7 @@ fn times(gates: usize) -> String {
 pub(crate) fn gates_json(gates: &[Gate]) -> String {
     let line = |gate: &Gate| {
         serde_json::json!({
-            "schema": SCHEMA, "file": gate.file, "gate": gate.gate, "says": gate.says, "text": gate.text,
+            "schema": SCHEMA, "file": gate.file, "gate": gate.flag, "says": gate.says, "text": gate.text,
         })
     };
     gates.iter().map(|gate| format!("{}\n", line(gate))).collect()
@@ -95,7 +95,7 @@ pub(crate) fn gates_junit(gates: &[Gate]) -> String {
 
 fn case(gate: &Gate) -> String {
     let (file, text) = (escaped(&gate.file), escaped(&gate.text));
-    let start = format!("<testcase name=\"{}\" classname=\"{file}\"", escaped(&gate.gate));
+    let start = format!("<testcase name=\"{}\" classname=\"{file}\"", escaped(&gate.flag));
     match gate.says {
         Says::Pass => format!("{start}><system-out>{text}</system-out></testcase>"),
         Says::Fail => format!("{start}><failure message=\"{text}\" type=\"finding\"/></testcase>"),
@@ -132,7 +132,7 @@ pub(crate) fn gates_github(gates: &[Gate]) -> String {
             Says::TooEarly => "warning",
             Says::Fail | Says::CouldNot => "error",
         };
-        let title = property(&format!("lowtide check {}", gate.gate));
+        let title = property(&format!("lowtide check {}", gate.flag));
         let words = message(&format!("{}: {}", gate.file, gate.text));
         let _ = writeln!(text, "::{level} title={title}::{words}");
     }
@@ -155,7 +155,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn gate(file: &str, text: &str, says: Says) -> Gate {
-        Gate { gate: "no-leak".into(), file: file.into(), says, text: text.into() }
+        Gate { flag: "no-leak".into(), file: file.into(), says, text: text.into() }
     }
 
     #[test]
@@ -177,8 +177,8 @@ mod tests {
                     quick_xml::events::Event::Start(tag) | quick_xml::events::Event::Empty(tag) => {
                         for attribute in tag.attributes() {
                             let attribute = attribute.unwrap();
-                            let value = attribute.unescape_value().unwrap().into_owned();
-                            if attribute.key.as_ref() == b"message" {
+                            let value = attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0).unwrap().into_owned();
+                            if attribute.key.as_ref() == "message" {
                                 messages.push(value);
                             }
                         }

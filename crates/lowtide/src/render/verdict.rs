@@ -6,7 +6,7 @@
 use super::{cut_off_note, plain};
 use crate::commands::subject::{Answer, What};
 use lowtide_model::Bytes;
-use lowtide_verdict::{Fill, Fits, Kind, Outcome, Together, Verdict};
+use lowtide_verdict::{Fill, Fits, Kind, Together, Verdict};
 use std::fmt::Write as _;
 
 /// Room for the names of rows.
@@ -36,16 +36,16 @@ impl Page<'_> {
         if self.named {
             rows.row("Of", &self.answer.subject.label);
         }
-        self.process(main, &mut rows);
-        rows.row("Outcome", &outcome(&main.outcome, main.confidence));
+        process(main, &mut rows);
+        rows.row("Outcome", &outcome(main));
         if let What::Recording(recording) = &self.answer.subject.what {
             rows.rows("End", cut_off_note(recording));
         }
-        self.body(main, &mut rows);
+        body(main, &mut rows);
         for finding in &self.answer.run.findings {
             rows.text.push('\n');
             rows.sentence(&format!("also: {}", finding.headline));
-            self.process(finding, &mut rows);
+            process(finding, &mut rows);
             rows.rows("Evidence", &finding.evidence);
             rows.rows("Do this", finding.advice.first());
         }
@@ -56,28 +56,6 @@ impl Page<'_> {
             self.reasoning(&mut rows);
         }
         rows.text
-    }
-
-    fn process(&self, verdict: &Verdict, rows: &mut Rows) {
-        if let Some(process) = &verdict.process {
-            let command = plain(&process.argv.join(" "), 80);
-            rows.row("Process", &format!("{} {}: {command}", process.role.word(), process.key.pid));
-        }
-    }
-
-    fn body(&self, main: &Verdict, rows: &mut Rows) {
-        rows.rows("Evidence", &main.evidence);
-        let out = main.ruled_out.iter().map(|out| format!("{}: {}", out.kind.word(), out.because));
-        rows.rows("Not", out);
-        if main.verdict == Kind::TooEarly {
-            let fits = main.explanations.iter();
-            let futures =
-                fits.map(|e| format!("{} ({:.0} %): {}", e.kind.word(), 100.0 * e.weight, e.predicts));
-            rows.rows("Still possible", futures);
-        }
-        rows.rows("It matters", main.fill.and_then(|fill| sizes(&fill, main)));
-        rows.rows("Do this", &main.advice);
-        rows.row("To be sure", &main.disprove);
     }
 
     fn reasoning(&self, rows: &mut Rows) {
@@ -96,6 +74,27 @@ impl Page<'_> {
     }
 }
 
+fn process(verdict: &Verdict, rows: &mut Rows) {
+    if let Some(process) = &verdict.process {
+        let command = plain(&process.argv.join(" "), 80);
+        rows.row("Process", &format!("{} {}: {command}", process.role.word(), process.key.pid));
+    }
+}
+
+fn body(main: &Verdict, rows: &mut Rows) {
+    rows.rows("Evidence", &main.evidence);
+    let out = main.ruled_out.iter().map(|out| format!("{}: {}", out.kind.word(), out.because));
+    rows.rows("Not", out);
+    if main.verdict == Kind::TooEarly {
+        let fits = main.explanations.iter();
+        let futures = fits.map(|e| format!("{} ({:.0} %): {}", e.kind.word(), 100.0 * e.weight, e.predicts));
+        rows.rows("Still possible", futures);
+    }
+    rows.rows("It matters", main.fill.and_then(|fill| sizes(&fill, main)));
+    rows.rows("Do this", &main.advice);
+    rows.row("To be sure", &main.disprove);
+}
+
 /// Runs of one program judged as one.
 pub(crate) fn together_text(together: &Together, width: Option<usize>) -> String {
     let mut rows = Rows::new(width);
@@ -104,7 +103,8 @@ pub(crate) fn together_text(together: &Together, width: Option<usize>) -> String
     rows.text
 }
 
-fn outcome(outcome: &Outcome, confidence: f64) -> String {
+fn outcome(verdict: &Verdict) -> String {
+    let Verdict { outcome, confidence, .. } = verdict;
     let limit = outcome.limit_bytes.map(|limit| {
         let from = outcome.limit_from.as_deref().map(|from| format!(", from {from}")).unwrap_or_default();
         format!("the limit is {}{from}", both(limit))
@@ -112,6 +112,9 @@ fn outcome(outcome: &Outcome, confidence: f64) -> String {
     let words = match (outcome.is, outcome.needs_bytes, limit) {
         (Fits::Fits, Some(needs), Some(limit)) => format!("fits: needs at most {}; {limit}", both(needs)),
         (Fits::Tight, Some(needs), Some(limit)) => format!("tight: needs up to {}; {limit}", both(needs)),
+        (Fits::Exceeds, _, Some(limit)) if verdict.verdict == Kind::TooEarly => {
+            format!("exceeds, if it goes on like this; {limit}")
+        }
         (Fits::Exceeds, Some(needs), Some(limit)) => format!("exceeds: needs {}; {limit}", both(needs)),
         (Fits::Exceeds, None, Some(limit)) => format!("exceeds: nothing bounds it; {limit}"),
         (Fits::Unknown, _, Some(limit)) => {

@@ -1,0 +1,249 @@
+//! `lowtide check`: exit codes, every format held against a parser of its own, and commands in one go.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't set its stage should stop")]
+
+mod recorded;
+mod support;
+
+use recorded::{Job, fill, leak, steady};
+use std::path::Path;
+use std::process::Output;
+use support::Stage;
+
+const NUMBERS: [&str; 8] = ["--examples", "663", "--batch", "2", "--accum", "4", "--limit", "32GB"];
+
+fn case(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/case").join(name).to_str().unwrap().to_owned()
+}
+
+fn check(stage: &Stage, args: &[&str]) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = stage.output(&[&["check"], args].concat());
+    (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+fn recorded(stage: &Stage, name: &str, trainer: fn(u64) -> u64) -> String {
+    let file = stage.path(name);
+    Job { trainer, steps: true, ..Job::default() }.write(&file);
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_bounded_cache_passes_and_a_leak_fails() {
+    let stage = Stage::new();
+    let (fill, leak, steady) = (
+        recorded(&stage, "fill.tide", fill),
+        recorded(&stage, "leak.tide", leak),
+        recorded(&stage, "steady.tide", steady),
+    );
+    let (code, said, _) = check(&stage, &[&fill, "--no-leak", "--examples", "160", "--batch", "2"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.starts_with("Passed: 1 gate.\n"), "{said}");
+    assert_eq!(check(&stage, &[&steady, "--no-leak"]).0, 0);
+    let (code, said, _) = check(&stage, &[&leak, "--no-leak"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.starts_with("Failed: 1 of 1 gate.\n") && said.contains("FAIL      no-leak    leak:"),
+        "{said}"
+    );
+    let (code, said, _) = check(&stage, &[&fill, &leak, "--no-leak"]);
+    assert_eq!(code, 1, "one bad file of two: {said}");
+}
+
+#[test]
+fn the_stabilisation_test_of_the_case_is_two_flags() {
+    let stage = Stage::new();
+    let run = case("run-2.txt");
+    let (code, said, _) = check(&stage, &[&run, "--max-range", "500MB", "--steps", "90..120"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("memory moved by 34.3 MiB in steps 90 to 120"), "{said}");
+    assert_eq!(check(&stage, &[&run, "--max-range", "500MB", "--steps", "10..120"]).0, 1);
+    assert_eq!(check(&stage, &[&run, "--max-range", "500MB"]).0, 1);
+    assert_eq!(check(&stage, &[&run, "--max", "20GB"]).0, 0);
+    assert_eq!(check(&stage, &[&run, "--max", "17GB"]).0, 1);
+    assert_eq!(check(&stage, &[&run, "--max", "17.5GB", "--steps", "130.."]).0, 0);
+}
+
+#[test]
+fn only_gates_on_the_verdict_can_be_too_early() {
+    let stage = Stage::new();
+    let run = case("run-1.txt");
+    let with = |gates: &[&str]| check(&stage, &[&[run.as_str()], &NUMBERS[..], gates].concat());
+    assert_eq!(with(&["--no-leak"]).0, 3);
+    assert_eq!(with(&["--fits"]).0, 3);
+    assert_eq!(with(&["--max", "20GB"]).0, 0);
+    assert_eq!(with(&["--max", "10GB"]).0, 1);
+    assert_eq!(with(&["--max-range", "1GB"]).0, 1);
+    let (code, said, _) = with(&["--no-leak", "--max", "10GB"]);
+    assert_eq!(code, 1, "a finding is one, whatever else is not known: {said}");
+    let (code, said, _) = with(&["--no-leak", "--max", "20GB"]);
+    assert_eq!(
+        (code, said.lines().next().unwrap()),
+        (3, "Too early to say: 1 of 2 gates can't be decided yet.")
+    );
+}
+
+#[test]
+fn whether_it_fits_goes_by_the_outcome() {
+    let stage = Stage::new();
+    let run = case("run-2.txt");
+    let about = ["--examples", "663", "--batch", "2", "--accum", "4"];
+    let with =
+        |limit: &str| check(&stage, &[&[run.as_str(), "--fits", "--limit", limit], &about[..]].concat());
+    assert_eq!(with("32GB").0, 0);
+    let (code, said, _) = with("18GB");
+    assert!(code == 0 && said.contains("tight: needs up to"), "{said}");
+    assert_eq!(with("16GB").0, 1);
+    let (code, _, said) = check(&stage, &[&run, "--fits"]);
+    assert_eq!(code, 2);
+    assert!(said.contains("no limit is known") && said.contains("hint: say where memory ends"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_checked_is_an_error_of_its_own() {
+    let stage = Stage::new();
+    let run = case("run-2.txt");
+    let (code, said, errors) = check(&stage, &[&run]);
+    assert_eq!((code, said.as_str()), (2, ""));
+    assert!(errors.contains("there is no gate to check") && errors.contains("--no-leak"), "{errors}");
+    let (code, _, errors) = check(&stage, &[&run, "--max", "1GB", "--steps", "900..950"]);
+    assert_eq!(code, 2);
+    assert!(
+        errors.contains("no samples in steps 900 to 950") && errors.contains("from 10 to 240"),
+        "{errors}"
+    );
+    let (code, _, errors) = check(&stage, &[&case("validation.txt"), "--max", "1GB", "--steps", "1..2"]);
+    assert_eq!(code, 2);
+    assert!(errors.contains("does not say at which step"), "{errors}");
+    assert_eq!(check(&stage, &["/no/such/file", "--no-leak"]).0, 2);
+    assert_eq!(check(&stage, &["--no-leak"]).0, 2, "neither a file nor a command");
+    assert_eq!(check(&stage, &[&run, "--no-leak", "--steps", "9"]).0, 2);
+}
+
+#[test]
+fn json_has_an_object_a_gate() {
+    let stage = Stage::new();
+    let run = case("run-2.txt");
+    let (_, said, _) = check(&stage, &[&run, "--no-leak", "--max", "1GB", "--format", "json"]);
+    let lines: Vec<serde_json::Value> =
+        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    assert_eq!((&lines[0]["gate"], &lines[0]["says"]), (&"no-leak".into(), &"pass".into()));
+    assert_eq!((&lines[1]["gate"], &lines[1]["says"]), (&"max".into(), &"fail".into()));
+    assert!(lines.iter().all(|line| line["schema"] == "lowtide.check/1" && line["file"] == run.as_str()));
+}
+
+#[test]
+fn junit_counts_what_a_parser_counts() {
+    let stage = Stage::new();
+    let (one, two) = (case("run-1.txt"), case("run-2.txt"));
+    let report = stage.path("report.xml");
+    let args = [
+        &[one.as_str(), &two],
+        &NUMBERS[..],
+        &["--no-leak", "--max", "17GB", "--format", "junit", "--report"],
+    ]
+    .concat();
+    let (code, said, _) = check(&stage, &[&args[..], &[report.to_str().unwrap()]].concat());
+    assert_eq!((code, said.as_str()), (1, ""));
+    let xml = std::fs::read_to_string(report).unwrap();
+    let mut reader = quick_xml::Reader::from_str(&xml);
+    let (mut cases, mut failures, mut errors, mut told) = (0, 0, 0, Vec::new());
+    loop {
+        use quick_xml::events::Event;
+        match reader.read_event().unwrap() {
+            Event::Eof => break,
+            Event::Start(tag) | Event::Empty(tag) => match tag.name().as_ref() {
+                "testcase" => cases += 1,
+                "failure" => failures += 1,
+                "error" => errors += 1,
+                "testsuites" => {
+                    told = ["tests", "failures", "errors"]
+                        .map(|name| tag.try_get_attribute(name).unwrap().unwrap())
+                        .map(|attribute| attribute.value.into_owned())
+                        .to_vec();
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    assert_eq!((cases, failures, errors), (4, 1, 1));
+    assert_eq!(told, ["4", "1", "1"]);
+}
+
+/// Reads a workflow command as GitHub's runner does.
+fn workflow_command(line: &str) -> (String, String, String) {
+    let (head, message) = line.strip_prefix("::").unwrap().split_once("::").unwrap();
+    let (level, title) = head.split_once(" title=").unwrap();
+    let plain = |text: &str| {
+        text.replace("%0A", "\n")
+            .replace("%0D", "\r")
+            .replace("%3A", ":")
+            .replace("%2C", ",")
+            .replace("%25", "%")
+    };
+    (level.to_owned(), plain(title), plain(message))
+}
+
+#[test]
+fn github_gets_an_annotation_a_gate() {
+    let stage = Stage::new();
+    let file = stage.path("50% of,it:.txt");
+    std::fs::copy(case("run-2.txt"), &file).unwrap();
+    let (code, said, _) =
+        check(&stage, &[file.to_str().unwrap(), "--no-leak", "--max", "17GB", "--format", "github"]);
+    assert_eq!(code, 1);
+    let told: Vec<_> = said.lines().map(workflow_command).collect();
+    assert_eq!((told[0].0.as_str(), told[0].1.as_str()), ("notice", "lowtide check no-leak"));
+    assert_eq!(told[1].0, "error");
+    assert!(told[1].2.contains("50% of,it:.txt: the peak is 16.5 GiB, above 15.8 GiB"), "{told:?}");
+}
+
+#[test]
+fn a_command_is_recorded_and_gated_in_one_go() {
+    let stage = Stage::new();
+    let out = stage.path("run.tide");
+    let out = out.to_str().unwrap();
+    let (code, said, errors) = check(
+        &stage,
+        &[
+            "--max",
+            "1GiB",
+            "--out",
+            out,
+            "--interval",
+            "20ms",
+            "--",
+            "sh",
+            "-c",
+            "echo from the job; sleep 0.5",
+        ],
+    );
+    assert_eq!(code, 0, "{said}{errors}");
+    assert!(said.starts_with("from the job\nPassed: 2 gates.\n"), "{said}");
+    assert_eq!(errors, "", "nothing of lowtide's own around the job");
+    assert!(Path::new(out).exists());
+}
+
+#[test]
+fn a_command_that_fails_fails_the_check() {
+    let stage = Stage::new();
+    let out = stage.path("run.tide");
+    let flags = ["--max", "1GiB", "--out", out.to_str().unwrap(), "--"];
+    let (code, said, _) = check(&stage, &[&flags[..], &["sh", "-c", "exit 3"]].concat());
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("FAIL      command    the command failed with exit code 3"), "{said}");
+    let (code, _, errors) = check(&stage, &["--max", "1GiB", "--", "/no/such/program"]);
+    assert_eq!(code, 2);
+    assert!(errors.contains("cannot start `/no/such/program`"), "{errors}");
+}
+
+#[test]
+fn a_command_that_takes_too_much_between_two_samples_is_caught() {
+    let stage = Stage::new();
+    let actor = stage.renamed("quick");
+    let (code, said, _) =
+        check(&stage, &["--max", "100MiB", "--interval", "10m", "--", &actor, "fast", "200"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("FAIL      max"), "{said}");
+}

@@ -1,0 +1,128 @@
+//! `lowtide compare`: which process, which kind of memory, which phase, and whether it is more than noise.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't set its stage should stop")]
+
+mod recorded;
+mod support;
+
+use recorded::{Job, fill, steady};
+use serde_json::Value;
+use support::Stage;
+
+fn compare(stage: &Stage, args: &[&str]) -> (i32, String, String) {
+    let output = stage.output(&[&["compare"], args].concat());
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+fn write(stage: &Stage, name: &str, job: &Job) -> String {
+    let file = stage.path(name);
+    job.write(&file);
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_fix_is_named_by_process_kind_and_phase() {
+    let stage = Stage::new();
+    let before = write(&stage, "before.tide", &Job { trainer: fill, ..Job::default() });
+    let after = write(&stage, "after.tide", &Job { trainer: steady, ..Job::default() });
+    let (code, said, _) = compare(&stage, &[&before, &after]);
+    assert_eq!(code, 0);
+    let first = said.lines().next().unwrap();
+    assert!(first.starts_with("B holds 80") && first.contains("MiB less at its end"), "{first}");
+    assert!(first.contains("mostly anonymous memory of the trainer"), "{first}");
+    assert!(first.contains("it comes from growth after the start"), "{first}");
+    assert!(first.contains("give several a side"), "one run a side does not know the spread: {first}");
+}
+
+#[test]
+fn file_pages_that_were_there_from_the_start_are_told_as_that() {
+    let stage = Stage::new();
+    let less = write(&stage, "less.tide", &Job::default());
+    let more = write(&stage, "more.tide", &Job { file_mib: 450, ..Job::default() });
+    let (_, said, _) = compare(&stage, &[&less, &more]);
+    let first = said.lines().next().unwrap();
+    assert!(
+        first.contains("B holds 400 MiB more") && first.contains("mostly file pages of the trainer"),
+        "{first}"
+    );
+    assert!(first.contains("it is there from the start"), "{first}");
+}
+
+#[test]
+fn a_run_does_not_differ_from_itself() {
+    let stage = Stage::new();
+    let run = write(&stage, "run.tide", &Job { trainer: fill, ..Job::default() });
+    let (code, said, _) = compare(&stage, &[&run, &run]);
+    assert_eq!(code, 0);
+    assert!(said.starts_with("No difference that is more than noise"), "{said}");
+    assert!(!said.contains("differs"), "{said}");
+}
+
+/// A curve that ends at a level that differs from run to run.
+fn curve(stage: &Stage, name: &str, level: f64) -> String {
+    let y: Vec<f64> = (0..40).map(|x| level + f64::from(x % 3)).collect();
+    let object =
+        serde_json::json!({"x": (0..40).collect::<Vec<_>>(), "x_kind": "step", "y": y, "unit": "MB"});
+    std::fs::write(stage.path(name), object.to_string()).unwrap();
+    stage.path(name).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn with_several_runs_a_side_their_spread_is_the_noise() {
+    let stage = Stage::new();
+    let side = |name: &str, levels: [f64; 3]| -> Vec<String> {
+        levels
+            .iter()
+            .enumerate()
+            .map(|(n, level)| curve(&stage, &format!("{name}{n}.json"), *level))
+            .collect()
+    };
+    let told = |a: &[String], b: &[String]| -> Value {
+        let mut args: Vec<&str> = vec!["--format", "json", "--a"];
+        args.extend(a.iter().map(String::as_str));
+        args.push("--b");
+        args.extend(b.iter().map(String::as_str));
+        let (code, said, errors) = compare(&stage, &args);
+        assert_eq!(code, 0, "{errors}");
+        serde_json::from_str(&said).unwrap()
+    };
+    let old = side("old", [17_000.0, 14_000.0, 19_000.0]);
+    let luck = told(&old, &side("luck", [15_000.0, 18_000.0, 16_000.0]));
+    assert_eq!((&luck["schema"], &luck["spread_known"]), (&"lowtide.compare/1".into(), &true.into()));
+    assert!(
+        luck["headline"].as_str().unwrap().starts_with("no difference that is more than noise"),
+        "{luck}"
+    );
+    let fixed = told(&old, &side("fixed", [5100.0, 5300.0, 5000.0]));
+    let headline = fixed["headline"].as_str().unwrap();
+    assert!(
+        headline.contains("less at its end") && headline.contains("the spread between runs"),
+        "{headline}"
+    );
+    let end = fixed["differences"].as_array().unwrap().iter().find(|d| d["phase"] == "end").unwrap();
+    assert!(end["real"].as_bool().unwrap() && end["high"].as_f64().unwrap() < -4e9, "{end}");
+    assert_eq!(end["a"]["runs"], 3);
+}
+
+#[test]
+fn a_longer_run_is_compared_where_the_shorter_one_ends() {
+    let stage = Stage::new();
+    let short = write(&stage, "short.tide", &Job { trainer: fill, seconds: 60, ..Job::default() });
+    let long = write(&stage, "long.tide", &Job { trainer: fill, seconds: 240, ..Job::default() });
+    let (_, said, _) = compare(&stage, &[&short, &long]);
+    assert!(said.starts_with("No difference") && said.contains("compared up to 59 s"), "{said}");
+}
+
+#[test]
+fn a_side_that_cannot_be_read_is_an_error() {
+    let stage = Stage::new();
+    let run = write(&stage, "run.tide", &Job::default());
+    let (code, _, errors) = compare(&stage, &[&run, "/no/such/file"]);
+    assert_eq!(code, 2);
+    assert!(errors.contains("/no/such/file"), "{errors}");
+    assert_eq!(compare(&stage, &[&run]).0, 2, "one side only");
+}
