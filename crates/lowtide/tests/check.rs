@@ -247,3 +247,19 @@ fn a_command_that_takes_too_much_between_two_samples_is_caught() {
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("FAIL      max"), "{said}");
 }
+
+#[test]
+fn a_real_leak_fails_and_a_real_fill_passes() {
+    let stage = Stage::new();
+    let actor = stage.renamed("leaker");
+    let (code, said, _) =
+        check(&stage, &["--no-leak", "--interval", "20ms", "--", &actor, "leak", "2", "80", "40"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("FAIL      no-leak    leak: the floor of memory rises by"), "{said}");
+    let file = stage.path("demo.tide");
+    let demo = stage.output(&["demo", "--out", file.to_str().unwrap()]);
+    assert_eq!(demo.status.code(), Some(0), "{}", String::from_utf8_lossy(&demo.stderr));
+    let (code, said, _) = check(&stage, &[file.to_str().unwrap(), "--no-leak", "--fits", "--max", "1GiB"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("pass      no-leak    cache fill"), "{said}");
+}
