@@ -20,11 +20,7 @@ pub struct Span {
 impl Span {
     /// A span of one tick.
     pub const fn one(value: Bytes) -> Self {
-        Self {
-            min: value,
-            max: value,
-            last: value,
-        }
+        Self { min: value, max: value, last: value }
     }
 
     /// Takes in the next tick.
@@ -150,9 +146,7 @@ pub struct CgroupRow {
 impl CgroupRow {
     /// Usage without what the kernel takes back at once: the number Kubernetes evicts by.
     pub fn working_set(&self) -> Bytes {
-        self.usage
-            .last
-            .saturating_sub(self.inactive_file.unwrap_or_default())
+        self.usage.last.saturating_sub(self.inactive_file.unwrap_or_default())
     }
 }
 

@@ -92,11 +92,7 @@ const STEPS: [(&str, f64); 5] = [
 
 fn write_size(f: &mut fmt::Formatter<'_>, size: f64) -> fmt::Result {
     // 1,023.96 MiB would print as "1024 MiB": step up as soon as rounding would.
-    let (symbol, unit) = STEPS
-        .iter()
-        .rev()
-        .find(|(_, unit)| size >= unit * 0.9995)
-        .unwrap_or(&STEPS[0]);
+    let (symbol, unit) = STEPS.iter().rev().find(|(_, unit)| size >= unit * 0.9995).unwrap_or(&STEPS[0]);
     let value = size / unit;
     let digits = if *symbol == "B" || value >= 100.0 {
         0
@@ -131,11 +127,7 @@ pub struct ParseBytesError {
 
 impl fmt::Display for ParseBytesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is not a size; write it like 20GiB, 500MB or 1073741824",
-            self.text
-        )
+        write!(f, "`{}` is not a size; write it like 20GiB, 500MB or 1073741824", self.text)
     }
 }
 
@@ -146,13 +138,9 @@ impl FromStr for Bytes {
 
     /// Reads `20GiB`, `20 GB`, `1.5g`, `500MB`, `4096`. `GB` is 10^9, `GiB` and the bare letter `G` are 2^30.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bad = || ParseBytesError {
-            text: text.to_owned(),
-        };
+        let bad = || ParseBytesError { text: text.to_owned() };
         let trimmed = text.trim();
-        let split = trimmed
-            .find(|c: char| !(c.is_ascii_digit() || c == '.'))
-            .unwrap_or(trimmed.len());
+        let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
         let (number, unit) = trimmed.split_at(split);
         let number: f64 = number.parse().map_err(|_| bad())?;
         let factor = unit_factor(unit.trim()).ok_or_else(bad)?;

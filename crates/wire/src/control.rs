@@ -62,12 +62,7 @@ impl LineReader {
     /// Takes in what arrived.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), WireError> {
         self.pending.extend_from_slice(bytes);
-        let open_line = self
-            .pending
-            .iter()
-            .rev()
-            .take_while(|byte| **byte != b'\n')
-            .count();
+        let open_line = self.pending.iter().rev().take_while(|byte| **byte != b'\n').count();
         if open_line > MAX_LINE_BYTES {
             self.pending.clear();
             return Err(WireError::TooLong);
