@@ -26,6 +26,8 @@ const STUDENT: [f64; 30] = [
 const NORMAL: f64 = 1.96;
 /// A difference below this part of the larger level is not worth a word, however sure it is.
 const WORTH: f64 = 0.01;
+/// ... nor below this part where each side is one run: two runs of one program differ by that much by themselves.
+const WORTH_ALONE: f64 = 0.03;
 /// ... and below this many bytes neither: the kernel itself counts that coarsely.
 const LEAST_BYTES: f64 = 1_048_576.0;
 
@@ -172,8 +174,9 @@ fn difference(key: Key, a: &[Measured], b: &[Measured]) -> Difference {
     let half = quantile(&a, &b) * a.error.hypot(b.error);
     let (low, high) = (bytes - half, bytes + half);
     let level = a.mean_bytes.abs().max(b.mean_bytes.abs());
+    let worth = if a.freedom.is_some() && b.freedom.is_some() { WORTH } else { WORTH_ALONE };
     // A rate is small by nature: only its interval counts.
-    let least = if key.phase.is_rate() { 0.0 } else { (WORTH * level).max(LEAST_BYTES) };
+    let least = if key.phase.is_rate() { 0.0 } else { (worth * level).max(LEAST_BYTES) };
     let real = (low > 0.0 || high < 0.0) && bytes.abs() > least;
     Difference { key, a, b, bytes, low, high, real }
 }
@@ -225,8 +228,8 @@ mod tests {
     fn one_run_a_side_has_only_its_own_scatter() {
         let quiet = difference(key(), &runs(&[17.0]), &runs(&[16.0]));
         assert!(quiet.real && (quiet.high - quiet.low) < 1e7, "{quiet:?}");
-        let crumbs = difference(key(), &runs(&[17.0]), &runs(&[17.01]));
-        assert!(!crumbs.real, "a difference of less than one in a hundred is not worth a word");
+        let crumbs = difference(key(), &runs(&[17.0]), &runs(&[17.2]));
+        assert!(!crumbs.real, "two runs of one program differ by that much by themselves");
     }
 
     #[test]

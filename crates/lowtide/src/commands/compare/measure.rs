@@ -11,7 +11,7 @@ const START: f64 = 0.1;
 /// The end is this last part of it.
 const END: f64 = 0.25;
 /// Fewer values than this show no scatter of their own.
-const FEW: usize = 3;
+const FEW: usize = 4;
 
 /// Which kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -106,11 +106,11 @@ fn level(tick: Tick, bytes: Bytes) -> Reach {
 fn phases(role: Option<Role>, memory: Memory, points: &[Reach], out: &mut BTreeMap<Key, Measured>) {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return };
     let length = last.x - first.x;
-    let part = |from: f64, to: f64| -> Vec<f64> {
+    let part = |from: f64, to: f64| -> Vec<(f64, f64)> {
         let inside = points.iter().filter(|point| (from..=to).contains(&point.x));
-        inside.map(|point| point.last).collect()
+        inside.map(|point| (point.x, point.last)).collect()
     };
-    let doubt = usual_move(points);
+    let doubt = jitter(points);
     let start = middle(&part(first.x, START.mul_add(length, first.x)), doubt);
     let end = middle(&part((1.0 - END).mul_add(length, first.x), last.x), doubt);
     let (Some(start), Some(end)) = (start, end) else { return };
@@ -121,21 +121,37 @@ fn phases(role: Option<Role>, memory: Memory, points: &[Reach], out: &mut BTreeM
     out.extend(told.into_iter().map(|(phase, value)| (Key { role, memory, phase }, value)));
 }
 
-/// The median, with a standard error from how far values lie from it; a few values hide theirs, so `doubt` stands in.
-fn middle(values: &[f64], doubt: f64) -> Option<Measured> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let at = |part: f64| sorted.get(((sorted.len() as f64 - 1.0) * part).round() as usize).copied();
+/// The median, with a standard error from how far values lie from the line through them: steady growth is no noise. A
+/// few values hide their scatter, so `doubt` stands in.
+fn middle(values: &[(f64, f64)], doubt: f64) -> Option<Measured> {
+    let bytes = quantile(&values.iter().map(|value| value.1).collect::<Vec<_>>(), 0.5)?;
     // Samples of one run follow each other: as a whole they say little more than one of them.
-    let scatter = (at(0.84)? - at(0.16)?) / 2.0;
-    let error = if sorted.len() < FEW { scatter.max(doubt) } else { scatter };
-    Some(Measured { bytes: at(0.5)?, error })
+    let off = off_the_line(values);
+    let scatter = (quantile(&off, 0.84)? - quantile(&off, 0.16)?) / 2.0;
+    let error = if values.len() < FEW { scatter.max(doubt) } else { scatter };
+    Some(Measured { bytes, error })
 }
 
-/// How far one sample usually is from the next.
-fn usual_move(points: &[Reach]) -> f64 {
-    let moves: Vec<f64> = points.windows(2).map(|pair| (pair[1].last - pair[0].last).abs()).collect();
-    middle(&moves, 0.0).map_or(0.0, |moved| moved.bytes)
+fn quantile(values: &[f64], part: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(((sorted.len() as f64 - 1.0) * part).round() as usize).copied()
+}
+
+/// Distances from the least-squares line.
+fn off_the_line(values: &[(f64, f64)]) -> Vec<f64> {
+    let n = values.len() as f64;
+    let (mx, my) = (values.iter().map(|v| v.0).sum::<f64>() / n, values.iter().map(|v| v.1).sum::<f64>() / n);
+    let spread: f64 = values.iter().map(|v| (v.0 - mx).powi(2)).sum();
+    let lean: f64 = values.iter().map(|v| (v.0 - mx) * (v.1 - my)).sum();
+    let slope = if spread > 0.0 { lean / spread } else { 0.0 };
+    values.iter().map(|v| v.1 - my - slope * (v.0 - mx)).collect()
+}
+
+/// How unevenly a curve moves: the usual difference between one move and the next.
+fn jitter(points: &[Reach]) -> f64 {
+    let bend = |three: &[Reach]| (three[2].last - 2.0 * three[1].last + three[0].last).abs();
+    quantile(&points.windows(3).map(bend).collect::<Vec<_>>(), 0.5).unwrap_or(0.0)
 }
 
 /// A kind of memory in a row.
