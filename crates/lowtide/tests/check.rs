@@ -150,20 +150,20 @@ fn junit_counts_what_a_parser_counts() {
     let (mut cases, mut failures, mut errors, mut told) = (0, 0, 0, Vec::new());
     loop {
         use quick_xml::events::Event;
-        match reader.read_event().unwrap() {
-            Event::Eof => break,
-            Event::Start(tag) | Event::Empty(tag) => match tag.name().as_ref() {
-                "testcase" => cases += 1,
-                "failure" => failures += 1,
-                "error" => errors += 1,
-                "testsuites" => {
-                    told = ["tests", "failures", "errors"]
-                        .map(|name| tag.try_get_attribute(name).unwrap().unwrap())
-                        .map(|attribute| attribute.value.into_owned())
-                        .to_vec();
-                }
-                _ => {}
-            },
+        let event = reader.read_event().unwrap();
+        if matches!(event, Event::Eof) {
+            break;
+        }
+        let (Event::Start(tag) | Event::Empty(tag)) = event else { continue };
+        match tag.name().as_ref() {
+            "testcase" => cases += 1,
+            "failure" => failures += 1,
+            "error" => errors += 1,
+            "testsuites" => {
+                told = ["tests", "failures", "errors"]
+                    .map(|name| tag.try_get_attribute(name).unwrap().unwrap().value.into_owned())
+                    .to_vec();
+            }
             _ => {}
         }
     }

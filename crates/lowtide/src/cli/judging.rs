@@ -73,8 +73,6 @@ pub(crate) struct ExplainArgs {
     /// Recordings, curves of other tools, or folders of them
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) about: AboutArgs,
     /// Judge the files together, as runs of one program with different data sizes
     #[arg(long)]
     pub(crate) together: bool,
@@ -90,6 +88,8 @@ pub(crate) struct ExplainArgs {
     /// How to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) about: AboutArgs,
 }
 
 /// `lowtide check`.
@@ -103,10 +103,6 @@ pub(crate) struct CheckArgs {
     /// Recordings, curves of other tools, or folders of them
     #[arg(value_name = "FILE", required_unless_present = "command", conflicts_with = "command")]
     pub(crate) files: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) gates: GateArgs,
-    #[command(flatten)]
-    pub(crate) about: AboutArgs,
     /// Write the report to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
@@ -122,6 +118,10 @@ pub(crate) struct CheckArgs {
     /// A command to record and check in one go
     #[arg(last = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) gates: GateArgs,
+    #[command(flatten)]
+    pub(crate) about: AboutArgs,
 }
 
 /// The gates; at least one.
@@ -179,11 +179,11 @@ pub(crate) struct CompareArgs {
     /// Runs of the second side
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "a")]
     pub(crate) b: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) about: AboutArgs,
     /// How to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) about: AboutArgs,
 }
 
 fn positive(text: &str) -> Result<f64, String> {

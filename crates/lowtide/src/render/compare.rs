@@ -69,7 +69,9 @@ fn headline(found: &Comparison) -> String {
     }
     let bound = whole(Phase::End).map(|end| end.low.abs().max(end.high.abs()));
     let bound = bound.map(|bound| format!(": any difference at the end is below {}", Bytes::from_f64(bound)));
-    format!("no difference that is more than noise{}", bound.unwrap_or_default())
+    let sure = whole(Phase::End).is_some_and(is_sure);
+    let kind = if sure { "that is worth a word" } else { "that is more than noise" };
+    format!("no difference {kind}{}", bound.unwrap_or_default())
 }
 
 fn less_or_more(found: &Difference, place: &str) -> String {
@@ -124,10 +126,23 @@ fn table(found: &Comparison) -> String {
             size(d.b.mean_bytes),
             rate(d.bytes),
             format!("{} .. {}", rate(d.low), rate(d.high)),
-            if d.real { "differs" } else { "noise" }.to_owned(),
+            word(d).to_owned(),
         ]);
     }
     table.text()
+}
+
+/// Sure but too small to matter is not the same as not sure.
+fn word(found: &Difference) -> &'static str {
+    match (found.real, is_sure(found)) {
+        (true, _) => "differs",
+        (false, true) => "small",
+        (false, false) => "noise",
+    }
+}
+
+fn is_sure(found: &Difference) -> bool {
+    found.low > 0.0 || found.high < 0.0
 }
 
 fn what(found: &Difference) -> String {

@@ -172,18 +172,17 @@ mod tests {
             let mut reader = quick_xml::Reader::from_str(&xml);
             let mut messages = Vec::new();
             loop {
-                match reader.read_event().unwrap() {
-                    quick_xml::events::Event::Eof => break,
-                    quick_xml::events::Event::Start(tag) | quick_xml::events::Event::Empty(tag) => {
-                        for attribute in tag.attributes() {
-                            let attribute = attribute.unwrap();
-                            let value = attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0).unwrap().into_owned();
-                            if attribute.key.as_ref() == "message" {
-                                messages.push(value);
-                            }
-                        }
+                let event = reader.read_event().unwrap();
+                if matches!(event, quick_xml::events::Event::Eof) {
+                    break;
+                }
+                let (quick_xml::events::Event::Start(tag) | quick_xml::events::Event::Empty(tag)) = event else { continue };
+                for attribute in tag.attributes() {
+                    let attribute = attribute.unwrap();
+                    let value = attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0).unwrap().into_owned();
+                    if attribute.key.as_ref() == "message" {
+                        messages.push(value);
                     }
-                    _ => {}
                 }
             }
             prop_assert_eq!(messages, vec![text]);
