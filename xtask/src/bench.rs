@@ -72,11 +72,17 @@ impl Bench {
         let ours = self.recorder(WORKERS)?;
         let few = self.recorder(FEW)?;
         let theirs = self.psutil()?;
-        let mprof = self.sampler("mprof", &["-m", "mprof", "run", "--include-children", "--interval", "0.25"])?;
-        let psrecord = self.sampler("psrecord", &["-m", "psrecord", "--include-children", "--interval", "0.25"])?;
+        let mprof =
+            self.sampler("mprof", &["-m", "mprof", "run", "--include-children", "--interval", "0.25"])?;
+        let psrecord =
+            self.sampler("psrecord", &["-m", "psrecord", "--include-children", "--interval", "0.25"])?;
         drop(foreign);
         let per_sample = (ours.cpu_per_tick - few.cpu_per_tick) / (WORKERS - FEW) as f64;
-        println!("recorder        {:8.1} us a tick, {:.2} us more for each process", ours.cpu_per_tick * 1e6, per_sample * 1e6);
+        println!(
+            "recorder        {:8.1} us a tick, {:.2} us more for each process",
+            ours.cpu_per_tick * 1e6,
+            per_sample * 1e6
+        );
         self.hold("recorder at 1 Hz, % of one core", ours.cpu_per_tick * 100.0, 0.1);
         self.hold("recorder's peak memory, MiB", ours.peak_mib, 16.0);
         println!("psutil oneshot  {:8.1} us a process-sample, the list of processes made once", theirs * 1e6);
@@ -84,8 +90,15 @@ impl Bench {
         let processes = (WORKERS + 1) as f64;
         let whole = ours.cpu_per_tick / processes;
         for (name, tick) in [("mprof", mprof), ("psrecord", psrecord)] {
-            println!("{name:<15} {:8.1} us a process-sample, children found anew at every tick", tick / processes * 1e6);
-            self.reach(&format!("{name}'s CPU over our whole tick, per process-sample"), tick / processes / whole, 20.0);
+            println!(
+                "{name:<15} {:8.1} us a process-sample, children found anew at every tick",
+                tick / processes * 1e6
+            );
+            self.reach(
+                &format!("{name}'s CPU over our whole tick, per process-sample"),
+                tick / processes / whole,
+                20.0,
+            );
         }
         self.hold("recording, MiB kept an hour", ours.kept_mib_hour, 1.0);
         self.hold("recording, MiB written an hour", ours.written_mib_hour, 20.0);

@@ -59,8 +59,15 @@ pub(crate) fn score(args: &[String]) -> Result<(), String> {
 /// The folder with `generate.py` and `real/`: in the repository, or in any folder beside it.
 fn corpus() -> PathBuf {
     let root = crate::commands::root();
-    let beside = root.parent().map(std::fs::read_dir).and_then(Result::ok).into_iter().flatten().filter_map(Result::ok);
-    let mut places = std::iter::once(root.join("corpus")).chain(beside.map(|entry| entry.path().join("corpus")));
+    let beside = root
+        .parent()
+        .map(std::fs::read_dir)
+        .and_then(Result::ok)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok);
+    let mut places =
+        std::iter::once(root.join("corpus")).chain(beside.map(|entry| entry.path().join("corpus")));
     places.find(|place| place.join("generate.py").exists()).unwrap_or_else(|| PathBuf::from("corpus"))
 }
 

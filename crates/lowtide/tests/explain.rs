@@ -306,6 +306,54 @@ fn a_recording_cut_off_at_its_limit_was_likely_killed_with_the_job() {
     assert!(!text(&[stage.path("low.tide").to_str().unwrap()]).contains("likely killed"));
 }
 
+/// A memory cgroup of version 1 with a limit; none where this machine has no such hierarchy to write to.
+fn cgroup_with_limit(bytes: u64) -> Option<PathBuf> {
+    let folder = PathBuf::from(format!("/sys/fs/cgroup/memory/lowtide-explain-{}", std::process::id()));
+    std::fs::create_dir(&folder).ok()?;
+    std::fs::write(folder.join("memory.limit_in_bytes"), bytes.to_string()).ok()?;
+    Some(folder)
+}
+
+#[test]
+fn a_job_and_its_recorder_killed_at_a_real_limit_are_told_as_that() {
+    // Elsewhere the recording made by hand above stands in.
+    let Some(cgroup) = cgroup_with_limit(128 << 20) else { return };
+    let stage = Stage::new();
+    let (file, actor) = (stage.path("run.tide"), stage.renamed("holder"));
+    let run = stage.command(&[
+        "run",
+        "--interval",
+        "50ms",
+        "--out",
+        file.to_str().unwrap(),
+        "--",
+        &actor,
+        "hold",
+        "116",
+    ]);
+    let mut inside = std::process::Command::new("sh");
+    inside.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(cgroup.join("cgroup.procs"));
+    inside.arg(run.get_program()).args(run.get_args());
+    inside.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut running = support::Running::start(inside, file.clone());
+    running.wait_for_line("ready");
+    support::eventually("the charge is on disk", || {
+        let recording = lowtide_store::open(&file).ok()?.recording().ok()?;
+        recording.cgroups.iter().any(|row| row.usage.last.0 > 120 << 20).then_some(())
+    });
+    let inside = std::fs::read_to_string(cgroup.join("cgroup.procs")).unwrap();
+    for pid in inside.lines().filter_map(|line| line.parse().ok()) {
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+    }
+    let _ = running.child.wait();
+    let told = text(&[file.to_str().unwrap()]);
+    assert!(
+        told.contains("likely killed together with the job") && told.contains("of 128 MiB were taken"),
+        "{told}"
+    );
+    support::eventually("the cgroup is empty", || std::fs::remove_dir(&cgroup).is_ok().then_some(()));
+}
+
 #[test]
 fn hostile_files_give_clear_errors_and_do_not_spoil_the_others() {
     let stage = Stage::new();

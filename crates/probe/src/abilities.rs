@@ -59,12 +59,17 @@ fn ptrace_scope(root: &Root) -> Ability {
     // Yama restricts attaching and /proc/PID/mem, not the other files: those go by the owner alone.
     let detail = match scope.as_known().map(String::as_str) {
         Some("0") => "0: the memory of any process of the same user may be looked into".to_owned(),
-        Some("1") => "1: only an ancestor may look into a process's memory; sizes are not restricted".to_owned(),
-        Some(other) => format!("{other}: only root may look into a process's memory; sizes are not restricted"),
+        Some("1") => {
+            "1: only an ancestor may look into a process's memory; sizes are not restricted".to_owned()
+        }
+        Some(other) => {
+            format!("{other}: only root may look into a process's memory; sizes are not restricted")
+        }
         None => "no restriction by Yama".to_owned(),
     };
     let strict = scope.as_known().is_some_and(|scope| !matches!(scope.as_str(), "0" | "1"));
-    let advice = strict.then_some("recording works as it is; to look into memory, set kernel.yama.ptrace_scope to 1");
+    let advice =
+        strict.then_some("recording works as it is; to look into memory, set kernel.yama.ptrace_scope to 1");
     let reading = if strict { Reading::Denied } else { Reading::Known(()) };
     Ability { name: "ptrace scope", reading, detail, advice }
 }

@@ -134,7 +134,8 @@ impl Places {
 
     /// The counters of OOM kills as of the last tick.
     pub(crate) fn counters(&self) -> Vec<Counter> {
-        let mut counters: Vec<Counter> = self.cgroups.iter().filter_map(|(path, place)| place.counter(path)).collect();
+        let mut counters: Vec<Counter> =
+            self.cgroups.iter().filter_map(|(path, place)| place.counter(path)).collect();
         // A kill anywhere raises the victim's cgroup too: the machine's counter only helps where there is none.
         if counters.is_empty()
             && let Some(kills) = self.host_last.oom_kills.known()

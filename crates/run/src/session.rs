@@ -34,6 +34,8 @@ use std::time::Duration;
 const DRAIN_EVERY_NS: u64 = 50_000_000;
 /// No tick for this much longer than planned is a gap: suspend, overload, or we were stopped.
 const GAP_NS: u64 = 2_000_000_000;
+/// With ticks up to this long, what is notable goes to disk with the next tick, so that the tick is announced with it.
+const FLUSH_WITH_TICK: Duration = Duration::from_secs(1);
 /// A death whose exit nobody told waits this long for the kernel's word.
 const EXIT_PATIENCE_NS: u64 = 300_000_000;
 /// The listener (terminal title) is told this often.
@@ -117,6 +119,8 @@ pub(crate) struct Live {
     said: BTreeSet<Once>,
     /// Deaths whose exit is not known yet, and until when to wait for it.
     deaths: Vec<(Change, u64)>,
+    /// Something was written that should be on disk soon.
+    notable: bool,
     entries: Vec<Entry>,
 }
 
@@ -142,6 +146,7 @@ impl Live {
             told: None,
             said: BTreeSet::new(),
             deaths: Vec::new(),
+            notable: false,
             entries: Vec::new(),
         }
     }
@@ -381,7 +386,8 @@ impl Session<'_> {
             self.judging.take(&entry);
             self.writer.push(entry);
         }
-        if notable {
+        self.live.notable |= notable;
+        if notable && self.live.interval > FLUSH_WITH_TICK {
             self.writer.flush_soon();
         }
         self.live.entries = entries;
@@ -400,6 +406,9 @@ impl Session<'_> {
         self.write(entries);
         self.live.oom.look(self.live.now, self.places.counters());
         self.writer.announce(self.live.now);
+        if std::mem::take(&mut self.live.notable) {
+            self.writer.flush_soon();
+        }
         self.live.tick_number += 1;
         let total = self.total();
         self.live.history.push(self.live.now, total);

@@ -147,7 +147,8 @@ impl<'a> Tree<'a> {
     /// Whether a launcher gave this process a rank: it is in its environment and not (or another) in its parent's.
     fn is_rank(&self, i: usize) -> bool {
         let rank = |i: usize| {
-            let named = |name: &str| self.processes[i].env.iter().find(|(key, _)| key == name).map(|(_, rank)| rank);
+            let named =
+                |name: &str| self.processes[i].env.iter().find(|(key, _)| key == name).map(|(_, rank)| rank);
             named("RANK").or_else(|| named("LOCAL_RANK"))
         };
         let own = rank(i);
