@@ -83,7 +83,7 @@ fn a_signal_sent_to_every_process_one_by_one_is_heard_once() {
         .collect()
     };
     once_each(&stage, |signal| {
-        everybody().into_iter().for_each(|pid| kill(Pid::from_raw(pid), signal).unwrap_or(()))
+        everybody().into_iter().for_each(|pid| kill(Pid::from_raw(pid), signal).unwrap_or(()));
     });
     everybody().into_iter().for_each(|pid| kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap_or(()));
     assert_eq!(running.finish().0, 0);

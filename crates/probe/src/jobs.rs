@@ -57,7 +57,8 @@ const SHELLS: &[&str] = &["ash", "bash", "csh", "dash", "fish", "ksh", "nu", "sh
 /// A launcher starts its job within this time (60 s, in clock ticks of 10 ms): environments are resolved, images pulled.
 const LAUNCH_TICKS: u64 = 6000;
 
-/// The first process of a pid namespace: it adopts orphans and starts everything, so it is nobody's job.
+/// The first process of a pid namespace: it adopts orphans and starts everything, so it is nobody's job, unless it holds
+/// the memory of a trainer itself, as in a container.
 const INIT: u32 = 1;
 
 /// Resident memory from which a tree is worth listing: less than any interpreter with a tensor library loaded.
@@ -187,7 +188,7 @@ impl<'a> Machine<'a> {
         for _ in 0..self.processes.len() {
             let parent = self.processes.get(&top).map_or(0, |entry| entry.stat.ppid);
             match self.processes.get(&parent) {
-                Some(entry) if !entry.surrounding && parent != INIT && self.belongs_with(pid, top, entry) => {
+                Some(entry) if !entry.surrounding && self.belongs_with(pid, top, entry) => {
                     top = parent;
                 }
                 _ => break,
@@ -209,7 +210,8 @@ impl<'a> Machine<'a> {
             return soon(asked);
         }
         let forked = child.stat.layout.is_some() && child.stat.layout == parent.stat.layout;
-        forked || soon(child)
+        let bare_init = parent.stat.pid == INIT && parent.rss < WORTH_LISTING;
+        forked || soon(child) && !bare_init
     }
 
     fn candidates(&self, wanted: impl Fn(&Candidate) -> bool) -> Vec<Candidate> {

@@ -68,7 +68,7 @@ fn a_text_finds_the_job_of_any_process_that_has_it() {
 fn a_script_is_part_of_its_job_and_a_trainer_may_be_pid_one() {
     let dir = tempfile::tempdir().unwrap();
     let fake = FakeProc::at(dir.path()).unwrap();
-    fake.process(1).parent(0).argv(&["python", "train.py"]).write().unwrap();
+    fake.process(1).parent(0).argv(&["python", "train.py"]).rss(Bytes::from_mib(2000)).write().unwrap();
     fake.process(7).parent(1).argv(&["/bin/sh", "-c", "helper"]).write().unwrap();
     fake.process(8).parent(7).argv(&["helper"]).write().unwrap();
     assert_eq!(root_of(fake.root(), 8), Some(1));
