@@ -306,12 +306,33 @@ fn a_recording_cut_off_at_its_limit_was_likely_killed_with_the_job() {
     assert!(!text(&[stage.path("low.tide").to_str().unwrap()]).contains("likely killed"));
 }
 
-/// A memory cgroup of version 1 with a limit; none where this machine has no such hierarchy to write to.
-fn cgroup_with_limit(bytes: u64) -> Option<PathBuf> {
+/// A memory cgroup of our own; whatever is in it is ended with the test.
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    fn kill_all(&self) {
+        let inside = std::fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
+        for pid in inside.lines().filter_map(|line| line.parse().ok()) {
+            let _ =
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+        }
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        self.kill_all();
+        support::eventually("the cgroup is empty", || std::fs::remove_dir(&self.0).is_ok().then_some(()));
+    }
+}
+
+/// One with a limit, on version 1; none where this machine has no such hierarchy to write to.
+fn cgroup_with_limit(bytes: u64) -> Option<Cgroup> {
     let folder = PathBuf::from(format!("/sys/fs/cgroup/memory/lowtide-explain-{}", std::process::id()));
     std::fs::create_dir(&folder).ok()?;
-    std::fs::write(folder.join("memory.limit_in_bytes"), bytes.to_string()).ok()?;
-    Some(folder)
+    let cgroup = Cgroup(folder);
+    std::fs::write(cgroup.0.join("memory.limit_in_bytes"), bytes.to_string()).ok()?;
+    Some(cgroup)
 }
 
 #[test]
@@ -329,29 +350,25 @@ fn a_job_and_its_recorder_killed_at_a_real_limit_are_told_as_that() {
         "--",
         &actor,
         "hold",
-        "116",
+        "119",
     ]);
     let mut inside = std::process::Command::new("sh");
-    inside.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(cgroup.join("cgroup.procs"));
+    inside.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(cgroup.0.join("cgroup.procs"));
     inside.arg(run.get_program()).args(run.get_args());
     inside.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let mut running = support::Running::start(inside, file.clone());
     running.wait_for_line("ready");
     support::eventually("the charge is on disk", || {
         let recording = lowtide_store::open(&file).ok()?.recording().ok()?;
-        recording.cgroups.iter().any(|row| row.usage.last.0 > 120 << 20).then_some(())
+        recording.cgroups.iter().any(|row| row.usage.last.0 > 117 << 20).then_some(())
     });
-    let inside = std::fs::read_to_string(cgroup.join("cgroup.procs")).unwrap();
-    for pid in inside.lines().filter_map(|line| line.parse().ok()) {
-        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
-    }
+    cgroup.kill_all();
     let _ = running.child.wait();
     let told = text(&[file.to_str().unwrap()]);
     assert!(
         told.contains("likely killed together with the job") && told.contains("of 128 MiB were taken"),
         "{told}"
     );
-    support::eventually("the cgroup is empty", || std::fs::remove_dir(&cgroup).is_ok().then_some(()));
 }
 
 #[test]
