@@ -29,7 +29,7 @@ use gpu::GpuHelper;
 use lowtide_model::{Exit, Meta, ProcKey, RunState, Source};
 use lowtide_probe::events::{Feed, Scope};
 use lowtide_probe::tree::Tree;
-use lowtide_probe::{Root, clock, host, limits, stat_of};
+use lowtide_probe::{Ending, Root, clock, host, limits, stat_of};
 use lowtide_store::{StoreError, Writer, mask_argv};
 use lowtide_wire::Snapshot;
 use pace::Pace;
@@ -179,8 +179,9 @@ pub fn watch(pid: u32, options: &Options, listener: &mut dyn Listener) -> Result
     let started = clock::boot_ns();
     meta.started_unix_ns = unix_ns();
     let tree = Tree::attached(&root, pid);
+    let ending = Ending::of(pid).known();
     let setting = Setting { root, signals, tree, feed, writer, meta, gpu, own, started, pid };
-    record(setting, Subject::Stranger, options, listener)
+    record(setting, Subject::Stranger(ending), options, listener)
 }
 
 struct Setting {

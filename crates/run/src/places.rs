@@ -6,7 +6,7 @@
 use crate::crew::{Crew, Member};
 use crate::oom::{Counter, Place as OomPlace};
 use crate::rows::Thin;
-use lowtide_model::{Bytes, CgroupRow, HostRow, LimitHeld, LimitKind, Reading, Span, Tick};
+use lowtide_model::{Bytes, CgroupRow, Event, EventKind, HostRow, LimitHeld, LimitKind, Reading, Span, Tick};
 use lowtide_probe::Root;
 use lowtide_probe::cgroup::{CgroupReading, Cgroups};
 use lowtide_probe::host::{Host, HostReading};
@@ -78,6 +78,9 @@ impl Places {
             if !self.cgroups.contains_key(path)
                 && let Reading::Known(cgroups) = Cgroups::open(&self.root, member.facts.key.pid)
             {
+                if cgroups.hides_ancestors() {
+                    out.push(Entry::Event(hidden(now, path)));
+                }
                 self.cgroups.insert(path.clone(), Place::new(cgroups));
             }
         }
@@ -278,6 +281,11 @@ impl Place {
             strangers: self.strangers,
         })
     }
+}
+
+fn hidden(tick: Tick, path: &str) -> Event {
+    let text = format!("limits of the cgroups above {path} are hidden here: unknown, not absent");
+    Event { tick, kind: EventKind::Unreadable, process: None, text, data: None }
 }
 
 fn host_row(now: Tick, reading: &HostReading) -> Option<HostRow> {

@@ -196,6 +196,44 @@ mod tests {
         assert_eq!((row.rss.min, row.rss.max, row.ticks), (Bytes::from_mib(1001), Bytes::from_mib(2000), 2));
     }
 
+    /// Resident memory of this test program.
+    fn own_rss() -> u64 {
+        let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+        text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    }
+
+    #[test]
+    fn a_week_at_1_hz_costs_no_more_memory_than_its_first_day() {
+        use crate::{anchor::Anchors, anchor::View, history::History};
+        const DAY: u64 = 86_400;
+        let mut gathers: Vec<Gather> = (0..25).map(|_| Gather::default()).collect();
+        let (mut history, mut anchors) = (History::default(), Anchors::new());
+        let meta = lowtide_model::Meta { cpus: 2, page_bytes: 4096, ..lowtide_model::Meta::default() };
+        let mut judge = lowtide_verdict::LiveJudge::new(&meta, lowtide_model::Context::default());
+        let (mut rows, mut after_a_day) = (0_u64, 0);
+        for second in 0..7 * DAY {
+            for (pid, gather) in gathers.iter_mut().enumerate() {
+                // Mostly flat, with a wobble inside the deadband; one of them moves once a minute.
+                let wobble = if pid == 0 { second / 60 % 50 } else { 0 };
+                let mut measured = tick(second, 400 + wobble);
+                measured.row.process = lowtide_model::ProcKey { pid: pid as u32 + 1, start_ticks: 1 };
+                if let Some(row) = gather.push(measured) {
+                    rows += 1;
+                    judge.push_sample(&row);
+                }
+            }
+            let now = Tick(second * 1_000_000_000);
+            history.push(now, Bytes::from_mib(10_000));
+            anchors.due(View { now, rss_sum: Bytes::from_mib(10_000), members: 7, unsharing: second % 7 == 0 });
+            if second == DAY {
+                after_a_day = own_rss();
+            }
+        }
+        let grown = own_rss().saturating_sub(after_a_day);
+        assert!(grown < 8 << 20, "grew by {grown} bytes in six days");
+        assert!(rows > 25 * 7 * DAY / 60, "and it did write: {rows}");
+    }
+
     proptest! {
         #[test]
         fn thinning_never_hides_a_peak_or_a_floor_or_a_tick(levels in prop::collection::vec(0u64..5000, 1..200)) {

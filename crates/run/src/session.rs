@@ -17,6 +17,7 @@ use crate::snapshot;
 use crate::socket::ControlSocket;
 use crate::{Listener, Options, RunError};
 use lowtide_model::{Bytes, Event, EventKind, Exit, Meta, ProcKey, Tick};
+use lowtide_probe::Ending;
 use lowtide_probe::clock::boot_ns;
 use lowtide_probe::events::Feed;
 use lowtide_probe::tree::{Change, Tree};
@@ -56,8 +57,8 @@ const FROM_GPU: u64 = 3;
 pub(crate) enum Subject {
     /// A command we started.
     Job(Forwarder),
-    /// A process that already ran.
-    Stranger,
+    /// A process that already ran, and where the kernel tells how it ended.
+    Stranger(Option<Ending>),
 }
 
 /// How it ended.
@@ -270,9 +271,9 @@ impl Session<'_> {
                 }
                 (
                     Signal::SIGCONT | Signal::SIGUSR1 | Signal::SIGUSR2 | Signal::SIGTSTP,
-                    Subject::Stranger,
+                    Subject::Stranger(_),
                 ) => {}
-                (_, Subject::Stranger) => self.live.stop = true,
+                (_, Subject::Stranger(_)) => self.live.stop = true,
             }
         }
     }
@@ -350,6 +351,7 @@ impl Session<'_> {
         }
         let mut entries = std::mem::take(&mut self.live.entries);
         for change in changes {
+            let change = self.with_kernels_word(change);
             let death = match change {
                 Change::Died { key, .. } => Some(key),
                 Change::Born { .. } | Change::Execed { .. } => None,
@@ -358,13 +360,23 @@ impl Session<'_> {
             if let (Some(key), Some(Entry::Process(process))) = (death, entries.last()) {
                 let exit = process.exit.unwrap_or(Exit::Unknown);
                 self.look_for_oom(key, exit);
-                if key == self.live.root && matches!(self.subject, Subject::Stranger) {
+                if key == self.live.root && matches!(self.subject, Subject::Stranger(_)) {
                     self.live.exit = Some(exit);
                 }
             }
         }
         self.places.settle(self.live.now, &self.crew, &mut entries);
         self.write(entries);
+    }
+
+    /// How a stranger ended is known to the kernel alone, and only to those who asked in time.
+    fn with_kernels_word(&self, change: Change) -> Change {
+        match (change, &self.subject) {
+            (Change::Died { key, at_boot_ns, exit: None }, Subject::Stranger(Some(ending))) if key == self.live.root => {
+                Change::Died { key, at_boot_ns, exit: ending.exit().known() }
+            }
+            (change, _) => change,
+        }
     }
 
     fn look_for_oom(&mut self, key: ProcKey, exit: Exit) {
@@ -585,7 +597,7 @@ impl Session<'_> {
         }
         self.bury_root();
         let mut entries = Vec::new();
-        if matches!(self.subject, Subject::Stranger) {
+        if matches!(self.subject, Subject::Stranger(_)) {
             self.read_sharing(&mut entries);
         }
         self.crew.rest(&mut entries);

@@ -33,7 +33,7 @@ code=$?
 empty_cgroup job
 want "with a stranger in the cgroup the code is 137" is $code 137
 want "with a stranger it is called likely" has 'likely killed by the kernel: out of memory' "$T/err"
-want "the stranger is given as the reason" has '1 other process' "$T/err"
+want "the stranger is given as the reason" has 'another process shares' "$T/err"
 show "$T/err"
 
 in_cgroup job actor as 1000 lowtide run --interval 100ms --out "$T/user.tide" -- actor eat 5 2>"$T/err"
