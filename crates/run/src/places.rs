@@ -18,6 +18,8 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Limits go into the recording this often, and whenever one changes.
 const LIMITS_EVERY: Duration = Duration::from_secs(30);
+/// ... or when this part more of one is taken.
+const NEWS_PART: f64 = 0.02;
 /// /dev/shm is a limit only for those who use it.
 const SHM_IN_USE: Bytes = Bytes::from_mib(1);
 
@@ -46,7 +48,7 @@ pub(crate) struct Places {
     host_thin: Thin<HostRow>,
     slurm: Option<Bytes>,
     limits: Vec<LimitHeld>,
-    written: Option<(Tick, Vec<Bytes>)>,
+    written: Option<(Tick, Vec<LimitHeld>)>,
 }
 
 impl Places {
@@ -106,12 +108,17 @@ impl Places {
     }
 
     fn write_limits(&mut self, now: Tick, out: &mut Vec<Entry>) {
-        let sizes = || self.limits.iter().map(|held| held.limit);
-        let fresh = |(at, before): &(Tick, Vec<Bytes>)| {
-            now.since(*at) < LIMITS_EVERY && before.iter().copied().eq(sizes())
+        let same = |(held, before): (&LimitHeld, &LimitHeld)| {
+            let moved = held.used.distance(before.used).as_f64();
+            held.kind == before.kind && held.limit == before.limit && moved < held.limit.as_f64() * NEWS_PART
+        };
+        let fresh = |(at, before): &(Tick, Vec<LimitHeld>)| {
+            now.since(*at) < LIMITS_EVERY
+                && before.len() == self.limits.len()
+                && self.limits.iter().zip(before).all(same)
         };
         if !self.written.as_ref().is_some_and(fresh) {
-            self.written = Some((now, sizes().collect()));
+            self.written = Some((now, self.limits.clone()));
             out.push(Entry::Limits(self.limits.clone()));
         }
     }

@@ -224,7 +224,12 @@ mod tests {
             }
             let now = Tick(second * 1_000_000_000);
             history.push(now, Bytes::from_mib(10_000));
-            anchors.due(View { now, rss_sum: Bytes::from_mib(10_000), members: 7, unsharing: second % 7 == 0 });
+            anchors.due(View {
+                now,
+                rss_sum: Bytes::from_mib(10_000),
+                members: 7,
+                unsharing: second % 7 == 0,
+            });
             if second == DAY {
                 after_a_day = own_rss();
             }

@@ -45,6 +45,8 @@ const TELL_EVERY: Duration = Duration::from_secs(2);
 const FAREWELL: Duration = Duration::from_millis(500);
 /// A warning when less than this part of a limit is left.
 const TIGHT_PART: f64 = 0.1;
+/// With less than this part of a limit left, every row goes to disk at once.
+const NEAR_PART: f64 = 0.25;
 /// The newest warnings, for screens.
 const WARNINGS_KEPT: usize = 8;
 
@@ -372,7 +374,9 @@ impl Session<'_> {
     /// How a stranger ended is known to the kernel alone, and only to those who asked in time.
     fn with_kernels_word(&self, change: Change) -> Change {
         match (change, &self.subject) {
-            (Change::Died { key, at_boot_ns, exit: None }, Subject::Stranger(Some(ending))) if key == self.live.root => {
+            (Change::Died { key, at_boot_ns, exit: None }, Subject::Stranger(Some(ending)))
+                if key == self.live.root =>
+            {
                 Change::Died { key, at_boot_ns, exit: ending.exit().known() }
             }
             (change, _) => change,
@@ -418,7 +422,9 @@ impl Session<'_> {
         self.write(entries);
         self.live.oom.look(self.live.now, self.places.counters());
         self.writer.announce(self.live.now);
-        if std::mem::take(&mut self.live.notable) {
+        // The first minute, and the last before a limit, are what a sudden death leaves behind.
+        let precious = self.live.gait == Some(Gait::Eager) || self.near_a_limit(NEAR_PART);
+        if std::mem::take(&mut self.live.notable) || precious {
             self.writer.flush_soon();
         }
         self.live.tick_number += 1;
@@ -506,12 +512,17 @@ impl Session<'_> {
         self.hooks.pids().for_each(|pid| self.tree.ignore(pid));
     }
 
+    fn near_a_limit(&self, part: f64) -> bool {
+        let tight = self.places.limits().first();
+        tight.is_some_and(|tight| tight.headroom().as_f64() < tight.limit.as_f64() * part)
+    }
+
     fn warn_when_tight(&mut self) {
+        let near = self.near_a_limit(TIGHT_PART);
         let Some(tight) = self.places.limits().first() else {
             return;
         };
-        let roomy = tight.headroom().as_f64() >= tight.limit.as_f64() * TIGHT_PART;
-        if roomy || !self.live.said.insert(Once::Tight) {
+        if !near || !self.live.said.insert(Once::Tight) {
             return;
         }
         let text = format!("{} left of {}", tight.headroom(), snapshot::limit_words(tight));

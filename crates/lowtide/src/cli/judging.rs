@@ -39,6 +39,9 @@ pub(crate) struct AboutArgs {
     /// Steps in one pass over the data
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) epoch_steps: Option<f64>,
+    /// The run goes on: a leak is called only when it shows twice (a recording tells this by itself)
+    #[arg(long)]
+    pub(crate) running: bool,
     /// Where memory ends: 32GB is 32 x 10^9 bytes, 32GiB is 32 x 2^30
     #[arg(long, value_name = "SIZE")]
     pub(crate) limit: Option<Bytes>,

@@ -6,7 +6,7 @@ use crate::cli::AboutArgs;
 use crate::failure::Failure;
 use lowtide_model::{Context, Curve, Recording};
 use lowtide_store::import::{self, Hints};
-use lowtide_verdict::{RunVerdict, judge, judge_recording_with};
+use lowtide_verdict::{RunVerdict, judge, judge_recording_with, judge_running};
 use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -37,6 +37,8 @@ pub(crate) struct Subject {
     pub(crate) what: What,
     /// What the user said of it.
     pub(crate) asked: Context,
+    /// Whether more of it will come.
+    pub(crate) running: bool,
 }
 
 /// A thing with what the engine says of it.
@@ -73,6 +75,7 @@ pub(crate) fn gather(files: &[PathBuf], about: &AboutArgs) -> Result<Gathered, F
             }
         }
     }
+    out.subjects.iter_mut().for_each(|subject| subject.running = about.running);
     tell_sizes(&mut out.subjects, about)?;
     Ok(out)
 }
@@ -81,7 +84,10 @@ pub(crate) fn gather(files: &[PathBuf], about: &AboutArgs) -> Result<Gathered, F
 pub(crate) fn answer(subject: Subject) -> Answer {
     let mut run = match &subject.what {
         What::Recording(recording) => judge_recording_with(recording, subject.asked.clone()),
-        What::Curve(curve) => RunVerdict { main: judge(curve), findings: Vec::new(), roles: Vec::new() },
+        What::Curve(curve) => {
+            let main = if subject.running { judge_running(curve) } else { judge(curve) };
+            RunVerdict { main, findings: Vec::new(), roles: Vec::new() }
+        }
     };
     let file = Some(subject.label.clone());
     run.findings.iter_mut().for_each(|finding| finding.file.clone_from(&file));
@@ -147,6 +153,7 @@ fn read(file: &Path, hints: &Hints) -> Result<Vec<Subject>, Failure> {
             label,
             what: What::Recording(Box::new(recording)),
             asked: Context::default(),
+            running: false,
         }]);
     }
     let curves =
@@ -162,6 +169,7 @@ fn read(file: &Path, hints: &Hints) -> Result<Vec<Subject>, Failure> {
         label: name(&curve),
         what: What::Curve(Box::new(curve)),
         asked: Context::default(),
+        running: false,
     };
     Ok(curves.into_iter().map(subject).collect())
 }
