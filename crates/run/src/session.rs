@@ -3,6 +3,8 @@
 //! One thread does it all but writing to disk, which has a thread of its own in `store`: a hung disk never delays a
 //! sample or a signal. Waiting is one `epoll_wait`; a quiet machine wakes us once a tick.
 
+mod farewell;
+
 use crate::anchor::{Anchors, View, Why};
 use crate::crew::{Crew, Reaped};
 use crate::gpu::GpuHelper;
@@ -589,84 +591,5 @@ impl Session<'_> {
             self.live.warnings.pop_front();
         }
         self.live.warnings.push_back(text);
-    }
-
-    /// Says good-bye: the last rows, survivors, the header, and the file closed.
-    fn end(mut self) -> Ended {
-        let until = boot_ns() + FAREWELL.as_nanos() as u64;
-        loop {
-            self.live.now = self.crew.tick_of(boot_ns());
-            self.reap();
-            self.drain(boot_ns());
-            let others = self.crew.members().any(|member| member.facts.key != self.live.root);
-            let others = others || !self.live.deaths.is_empty();
-            let waits = matches!(self.subject, Subject::Job(_)) && others;
-            if !waits || boot_ns() > until {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        self.bury_root();
-        let mut entries = Vec::new();
-        if matches!(self.subject, Subject::Stranger(_)) {
-            self.read_sharing(&mut entries);
-        }
-        self.crew.rest(&mut entries);
-        self.places.rest(&mut entries);
-        self.write(entries);
-        let survivors = self.name_survivors();
-        let snapshot = snapshot::Ending { exit: self.live.exit, running: false }.apply(self.snapshot());
-        if let Some(socket) = &mut self.socket {
-            socket.publish(&snapshot);
-        }
-        let exit = self.live.exit.unwrap_or(Exit::Unknown);
-        let ooms = std::mem::take(&mut self.live.ooms);
-        let recording = self.close();
-        Ended { exit, recording, survivors, ooms }
-    }
-
-    /// The command's own death, for a feed that could not tell it or has not yet.
-    fn bury_root(&mut self) {
-        let (Some(exit), root) = (self.live.exit, self.live.root) else {
-            return;
-        };
-        if self.crew.get(root).is_some() {
-            let at_boot_ns = boot_ns();
-            self.take_changes(vec![Change::Died { key: root, at_boot_ns, exit: Some(exit) }]);
-        }
-    }
-
-    fn name_survivors(&mut self) -> Vec<(ProcKey, String)> {
-        if !matches!(self.subject, Subject::Job(_)) {
-            return Vec::new();
-        }
-        let name = |argv: &[String], comm: &str| {
-            if argv.is_empty() { comm.to_owned() } else { argv.join(" ") }
-        };
-        let survivors: Vec<(ProcKey, String)> = self
-            .crew
-            .members()
-            .map(|member| (member.facts.key, name(&member.facts.argv, &member.facts.comm)))
-            .collect();
-        for (key, command) in &survivors {
-            self.event(EventKind::Survivors, Some(*key), format!("process {} runs on: {command}", key.pid));
-        }
-        survivors
-    }
-
-    /// Gives where the recording lies, which is elsewhere when the asked place could not be written.
-    fn close(self) -> Result<PathBuf, StoreError> {
-        if let Subject::Job(Forwarder { witness: Some(witness), .. }) = self.subject {
-            witness.dismiss();
-        }
-        let mut meta = self.meta;
-        meta.ended = Some(self.live.now);
-        meta.state = Some(lowtide_model::RunState::Finished);
-        meta.stall_ns = self.live.stall().as_nanos() as u64;
-        meta.own_cpu_ns = lowtide_probe::clock::own_cpu_ns();
-        meta.own_peak_bytes = snapshot::own_peak().0;
-        meta.dropped_rows = self.writer.health().dropped_rows;
-        self.hooks.wait();
-        self.writer.finish(meta)
     }
 }

@@ -26,8 +26,8 @@ touch "$T/go"
 wait $recorder
 
 lowtide run --quiet -- true
-want "the usual folder is mode 700" is "$(stat -c %a /root/.local/state/lowtide/runs)" 700
-want "a user cannot list root's recordings" refused as_user lowtide list /root/.local/state/lowtide/runs
+want "the usual folder is mode 700" is "$(stat -c %a $HOME/.local/state/lowtide/runs)" 700
+want "a user cannot list root's recordings" refused as_user lowtide list $HOME/.local/state/lowtide/runs
 want "a recording in an open folder is refused to a user" refused as_user lowtide export --to csv "$T/open/run.tide"
 
 mkdir -m 1777 "$T/planted"
