@@ -14,8 +14,8 @@ use lowtide_verdict::{Footprint, RoleFound, TreeTotal, roles};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// `status` is read when `statm` moved, and every so many ticks all the same: swap and locked memory move without it.
-const STATUS_EVERY: u32 = 10;
+/// `stat` and `status` are read when `statm` moved, and every so many ticks all the same.
+const SLOW_EVERY: u32 = 10;
 /// Roles are worked out anew at most this often: they follow memory, which moves at every tick.
 const ROLES_EVERY: Duration = Duration::from_secs(2);
 /// Faults beyond growth worth a look: below this, un-sharing cannot matter to anybody.
@@ -27,8 +27,9 @@ pub(crate) struct Member {
     reader: Option<ProcessReader>,
     gather: Gather,
     status: Status,
-    status_rss: Option<Bytes>,
-    ticks_since_status: u32,
+    stat: Stat,
+    slow_rss: Option<Bytes>,
+    ticks_since_slow: u32,
     footprint: Footprint,
     /// The last sharing split, and what the process had then.
     anchor: Option<(Pss, SampleRow)>,
@@ -214,8 +215,9 @@ impl Crew {
             reader,
             gather: Gather::default(),
             status: Status::default(),
-            status_rss: None,
-            ticks_since_status: STATUS_EVERY,
+            stat: Stat::default(),
+            slow_rss: None,
+            ticks_since_slow: SLOW_EVERY,
             footprint: Footprint::default(),
             anchor: None,
             minute_start: None,
@@ -300,6 +302,8 @@ impl Crew {
         let mut unshared = Vec::new();
         for (key, pss) in readings {
             let Some(member) = self.members.get_mut(&key) else { continue };
+            // Faults are counted from here on: they must be of this moment.
+            member.ticks_since_slow = SLOW_EVERY;
             let Some(row) = measure(member, now) else { continue };
             let row = SampleRow { pss: Some(pss), ..row };
             let before = member.anchor.replace((pss, row)).filter(|_| !member.facts.execed);
@@ -374,20 +378,21 @@ fn identify(facts: &mut Process, reader: &mut ProcessReader) -> Option<Bytes> {
     }
 }
 
-/// One tick of one process.
+/// One tick of one process. `statm` is read at every tick; `stat` and `status`, which cost the kernel several times as
+/// much, when it moved, and now and then all the same: faults, swap and locked memory move without it.
 fn measure(member: &mut Member, now: Tick) -> Option<SampleRow> {
     let reader = member.reader.as_mut()?;
     // Without an address space it is on its way out: its memory is no longer its own, and a zero would look like a floor.
     let quick = reader.quick().known().filter(|quick| quick.size > Bytes::ZERO)?;
-    let stat = reader.stat().known().filter(|stat| !stat.is_dead())?;
-    member.layout = stat.layout.or(member.layout);
-    member.ticks_since_status += 1;
-    if member.status_rss != Some(quick.rss) || member.ticks_since_status >= STATUS_EVERY {
+    member.ticks_since_slow += 1;
+    if member.slow_rss != Some(quick.rss) || member.ticks_since_slow >= SLOW_EVERY {
+        member.stat = reader.stat().known().filter(|stat| !stat.is_dead())?;
+        member.layout = member.stat.layout.or(member.layout);
         member.status = reader.status().known().unwrap_or(member.status);
-        member.status_rss = Some(quick.rss);
-        member.ticks_since_status = 0;
+        member.slow_rss = Some(quick.rss);
+        member.ticks_since_slow = 0;
     }
-    Some(row_of(member.facts.key, now, (quick, stat, &member.status)))
+    Some(row_of(member.facts.key, now, (quick, member.stat, &member.status)))
 }
 
 fn row_of(process: ProcKey, tick: Tick, (quick, stat, status): (Statm, Stat, &Status)) -> SampleRow {
