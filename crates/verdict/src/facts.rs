@@ -71,6 +71,8 @@ pub(crate) struct Facts {
     pub(crate) sharp: bool,
     /// How many samples stand clearly above the floor, and their typical height over it.
     pub(crate) peaks: usize,
+    /// How many times it rose above the floor: samples that follow each other are one.
+    pub(crate) waves: usize,
     pub(crate) peak_height: f64,
 }
 
@@ -83,7 +85,7 @@ impl Facts {
         let knee = settled.and_then(|fit| knee(fit, &points));
         let part = growing_part(seen, &points, knee.map(|k| k.0));
         let growth = Line::through(&part).unwrap_or_default();
-        let (peaks, peak_height) = peaks(series, seen);
+        let (peaks, waves, peak_height) = peaks(series, seen);
         Self {
             first: first.x_first,
             last: last.x_last,
@@ -96,6 +98,7 @@ impl Facts {
             knee,
             sharp: settled.is_some_and(|f| matches!(f.shape, Shape::Knee | Shape::KneeFalling)),
             peaks,
+            waves,
             peak_height,
         }
     }
@@ -196,18 +199,20 @@ fn plateau(after: &[(f64, f64)]) -> f64 {
     quantile(&mut ys, 0.5)
 }
 
-/// Samples that stand above the floor by much more than the usual scatter, and how high.
-fn peaks(series: &Series, seen: &Assessment) -> (usize, f64) {
+/// Samples that stand above the floor by much more than the usual scatter, in how many waves, and how high.
+fn peaks(series: &Series, seen: &Assessment) -> (usize, usize, f64) {
     let (x, y) = (&seen.floor.x, &seen.floor.y);
     if y.is_empty() {
-        return (0, 0.0);
+        return (0, 0, 0.0);
     }
     let level = |at: f64| y[x.partition_point(|x| *x < at).min(y.len() - 1)];
     let over: Vec<f64> = series.bins().iter().map(|b| b.high - level(b.x())).collect();
     let usual = quantile(&mut over.clone(), 0.6).max(2.0 * seen.floor.noise);
-    let mut high: Vec<f64> = over.into_iter().filter(|o| *o > PEAK * usual && *o > 0.0).collect();
-    let count = high.len();
-    if count == 0 { (0, 0.0) } else { (count, quantile(&mut high, 0.5)) }
+    let above = |o: &f64| *o > PEAK * usual && *o > 0.0;
+    let waves = over.chunk_by(|a, b| above(a) == above(b)).filter(|run| above(&run[0])).count();
+    let mut high: Vec<f64> = over.into_iter().filter(above).collect();
+    let height = if high.is_empty() { 0.0 } else { quantile(&mut high, 0.5) };
+    (high.len(), waves, height)
 }
 
 /// A peak is this many times higher than the scatter that most samples have.

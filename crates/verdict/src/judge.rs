@@ -89,6 +89,16 @@ impl Judge {
         self.resolution = bytes;
     }
 
+    /// The curve of something that ended, without what was given back on the way out.
+    pub(crate) fn cut_ending(&mut self) {
+        self.need = self.need.without_ending();
+    }
+
+    /// The newest value.
+    pub(crate) fn newest(&self) -> Option<f64> {
+        self.need.last().map(|bin| bin.last)
+    }
+
     /// Samples taken so far.
     pub fn samples(&self) -> u64 {
         self.need.samples()

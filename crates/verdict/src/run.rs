@@ -55,21 +55,37 @@ pub fn judge_recording_with(recording: &Recording, asked: Context) -> RunVerdict
     verdict
 }
 
+fn last_private(track: &Track) -> f64 {
+    track.last_pss.map_or(0.0, |pss| pss.private.as_f64())
+}
+
+/// The answer for one process and its place among the others.
+struct Judged {
+    /// Whether it grew by more than could be doubted.
+    grows: bool,
+    rank: f64,
+    verdict: Verdict,
+}
+
+/// Leaks first, by what they took; then the trainer; then the rest by size.
+fn rank(verdict: &Verdict, track: &Track, grows: bool, role: Role) -> f64 {
+    let leak = verdict.group == Group::Leak && grows;
+    let class = if leak { 2.0 } else { f64::from(u8::from(role == Role::Trainer)) };
+    let weight = if leak { track.grown() } else { track.footprint.peak.as_f64() };
+    class * 1e18 + weight
+}
+
 impl LiveJudge {
     /// The answer as of now.
     pub fn verdict(&self) -> RunVerdict {
         let roles = self.roles();
         let role: BTreeMap<ProcKey, Role> = roles.iter().map(|r| (r.process, r.role)).collect();
         let of = |key: &ProcKey| role.get(key).copied().unwrap_or(Role::Unknown);
-        let mut each: Vec<(ProcKey, Verdict)> = self
-            .tracks
-            .iter()
-            .map(|(key, track)| (*key, self.process_verdict(*key, track, of(key))))
-            .collect();
-        each.sort_by(|a, b| self.rank(b, of(&b.0)).total_cmp(&self.rank(a, of(&a.0))));
+        let mut each: Vec<Judged> =
+            self.tracks.iter().map(|(key, track)| self.process_verdict(*key, track, of(key))).collect();
+        each.sort_by(|a, b| b.rank.total_cmp(&a.rank));
         let mut verdicts: Vec<Verdict> = Vec::new();
-        for (i, (key, verdict)) in each.into_iter().enumerate() {
-            let grows = self.tracks.get(&key).is_some_and(|t| t.grown() > WORTH * self.doubt);
+        for (i, Judged { grows, verdict, .. }) in each.into_iter().enumerate() {
             let tells =
                 matches!(verdict.group, Group::Leak | Group::Bounded) || verdict.verdict == Kind::PageCache;
             if i == 0 || (grows && tells) {
@@ -96,19 +112,9 @@ impl LiveJudge {
         RunVerdict { main, findings: all.collect(), roles }
     }
 
-    /// Leaks first, by what they took; then the trainer; then the rest by size.
-    fn rank(&self, (key, verdict): &(ProcKey, Verdict), role: Role) -> f64 {
-        let Some(track) = self.tracks.get(key) else { return 0.0 };
-        let size = track.footprint.peak.as_f64();
-        let leak = verdict.group == Group::Leak && track.grown() > WORTH * self.doubt;
-        let class = if leak { 2.0 } else { f64::from(u8::from(role == Role::Trainer)) };
-        let weight = if leak { track.grown() } else { size };
-        class * 1e18 + weight
-    }
-
-    fn process_verdict(&self, key: ProcKey, track: &Track, role: Role) -> Verdict {
+    fn process_verdict(&self, key: ProcKey, track: &Track, role: Role) -> Judged {
         let died = self.processes.get(&key).and_then(|p| p.died).is_some();
-        let track = if died { track.clone() } else { track.extended(self.now, self.marks.step) };
+        let track = if died { track.ended() } else { track.extended(self.now, self.marks.step) };
         let by_steps = track.steps.samples() >= FEWEST_STEPS && self.marks.pace().is_some();
         let mut judge = if by_steps { track.steps.clone() } else { track.seconds.clone() };
         let mut context = self.marks.known(&self.asked);
@@ -123,7 +129,8 @@ impl LiveJudge {
         judge.set_outside_data(self.kept_outside(&track), self.marks.largest_example);
         let mut verdict = judge.verdict();
         verdict.process = Some(self.named(key, role));
-        verdict
+        let grows = track.grown() > WORTH * self.doubt;
+        Judged { grows, rank: rank(&verdict, &track, grows, role), verdict }
     }
 
     /// What evaluations keep beyond the first, when most of them keep something: no new training example was touched.
@@ -163,7 +170,10 @@ impl LiveJudge {
         }
         let (_, key) = largest?;
         let track = self.tracks.get(&key)?;
-        let mut verdict = track.private.verdict_as(Kind::WorkerCopies);
+        let mut judge = track.private.clone();
+        let (limit, limit_from) = self.limit(last_private(track));
+        judge.set_context(Context { limit, limit_from, ..Context::default() });
+        let mut verdict = judge.verdict_as(Kind::WorkerCopies);
         verdict.headline = format!(
             "worker copies: {count} forked processes made {} of shared pages their own; it ends when all is copied or they restart",
             size(private)

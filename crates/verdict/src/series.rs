@@ -31,6 +31,13 @@ impl Point {
 /// Values beyond this are no memory: 2^70 bytes. Keeps every square and sum finite.
 const LARGEST: f64 = 1.2e21;
 
+/// A clean-up takes at most one in so many of the samples of a life, ...
+const MOST_ENDING: usize = 20;
+/// ... is compared with one in so many before it, ...
+const STRETCH_BEFORE: usize = 8;
+/// ... and is not looked for in a curve so short that every sample counts.
+const FEWEST_TO_CUT: usize = 8;
+
 /// Samples that were merged into one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bin {
@@ -142,6 +149,21 @@ impl Series {
         self.bins.last()
     }
 
+    /// The curve of a process that ended, without what it gave back on its way out: a fall at the very end, below
+    /// all of the stretch before it. That is the program's clean-up or the kernel's, and says nothing of its life.
+    pub(crate) fn without_ending(&self) -> Self {
+        let bins = &self.bins;
+        let most = (bins.len() / MOST_ENDING).max(1);
+        let before = bins.len().saturating_sub(most);
+        let stretch = &bins[before.saturating_sub((bins.len() / STRETCH_BEFORE).max(3))..before];
+        if stretch.len() < 3 || bins.len() < FEWEST_TO_CUT {
+            return self.clone();
+        }
+        let lowest = stretch.iter().map(|b| b.low).fold(f64::INFINITY, f64::min);
+        let falls = bins[before..].iter().rev().take_while(|b| b.low < lowest).count();
+        self.part(0, bins.len() - falls)
+    }
+
     /// The part from bin `from` on, for cutting at a restart.
     pub(crate) fn part(&self, from: usize, to: usize) -> Self {
         let bins: Vec<Bin> = self.bins.get(from..to.min(self.bins.len())).unwrap_or_default().to_vec();
@@ -171,6 +193,25 @@ mod tests {
         let high = series.bins().iter().map(|b| b.high).fold(f64::NEG_INFINITY, f64::max);
         assert!(low < -3.9 && high > 8.9, "{low} {high}");
         assert!(series.last().unwrap().x_last > 99_998.0);
+    }
+
+    #[test]
+    fn the_clean_up_at_the_end_of_a_life_is_cut_and_nothing_else() {
+        let of = |ys: &[f64]| {
+            let mut series = Series::new(64);
+            ys.iter().enumerate().for_each(|(i, y)| series.push(Point::one(i as f64, *y)));
+            series.without_ending()
+        };
+        let mut rise: Vec<f64> = (0..40).map(f64::from).collect();
+        assert_eq!(of(&rise).samples(), 40, "a rise has no such end");
+        rise[39] = 4.0;
+        assert_eq!(of(&rise).samples(), 39, "cut from 38 to 4");
+        let mut spikes: Vec<f64> = (0..40).map(|i| if i % 10 > 7 { 90.0 } else { 10.0 }).collect();
+        spikes.push(10.0);
+        assert_eq!(of(&spikes).samples(), 41, "back from a spike is no ending");
+        let falling: Vec<f64> = (0..40).map(|i| 100.0 - f64::from(i)).collect();
+        assert_eq!(of(&falling).samples(), 38, "a falling curve loses no more than its last twentieth");
+        assert_eq!(of(&[5.0, 5.0, 5.0, 1.0]).samples(), 4);
     }
 
     #[test]

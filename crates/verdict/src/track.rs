@@ -64,7 +64,8 @@ impl Track {
         let point =
             |x| Point { x, low: own.min.as_f64() + beside, high: own.max.as_f64() + beside, last: need };
         if row.ticks >= QUIET_TICKS && self.last_tick.is_finite() {
-            let quiet = own.min.as_f64() + beside;
+            // A row is written when a value moves: until then it was where the row before ended.
+            let quiet = self.last_need.max(own.min.as_f64() + beside).min(own.max.as_f64() + beside);
             for i in 1..=QUIET_POINTS {
                 let share = f64::from(i) / f64::from(QUIET_POINTS + 1);
                 let x = share.mul_add(seconds - self.last_tick, self.last_tick);
@@ -133,6 +134,15 @@ impl Track {
     /// How much it holds more than when it was first seen.
     pub(crate) fn grown(&self) -> f64 {
         if self.first_need.is_nan() { 0.0 } else { self.last_need - self.first_need }
+    }
+
+    /// The life of a process that ended, without its clean-up.
+    pub(crate) fn ended(&self) -> Self {
+        let mut track = self.clone();
+        track.seconds.cut_ending();
+        track.steps.cut_ending();
+        track.last_need = track.seconds.newest().unwrap_or(self.last_need);
+        track
     }
 
     /// Repeats the newest value at `now`, for a process that still lives and has not moved since its last row.

@@ -128,10 +128,15 @@ impl Story<'_> {
                     self.knee()
                 )
             }
+            Kind::Spikes if f.waves == 1 => format!(
+                "spikes: the floor stays at {}; one peak of about {} came and went",
+                size(f.end),
+                size(f.peak_height)
+            ),
             Kind::Spikes => format!(
                 "spikes: the floor stays at {}; {} peaks of about {} come and go",
                 size(f.end),
-                f.peaks,
+                f.waves,
                 size(f.peak_height)
             ),
             Kind::PageCache => format!(

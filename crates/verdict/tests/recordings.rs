@@ -127,6 +127,40 @@ fn a_leaking_grandchild_among_flat_workers_is_the_answer() {
 }
 
 #[test]
+fn what_a_process_gives_back_as_it_ends_is_not_part_of_its_life() {
+    let spike = |t: f64| if t % 24.0 >= 21.0 { 90.0 } else { 0.0 };
+    let mut run = Run::new();
+    run.recording.processes[1].died = Some(Tick::from_seconds(140.5));
+    run.rows(2, 0, 140, |t| 60.0 + 0.4 * t + spike(t));
+    run.rows(2, 140, 141, |_| 20.0);
+    let found = run.judged().main;
+    assert_eq!(found.verdict, Kind::Leak, "{found:#?}");
+    assert!(found.floor.end_bytes > 110.0 * MIB, "{:?}", found.floor);
+}
+
+#[test]
+fn a_row_for_many_ticks_says_that_nothing_moved_before_it_did() {
+    let mut run = Run::new();
+    for i in 0..20 {
+        let (from, low) = (f64::from(10 * i), 100.0 + wobble(i));
+        run.recording.samples.push(row(2, from, low, 40.0));
+        let mut long = row(2, from + 7.0, low + 80.0, 40.0);
+        (long.ticks, long.anon) = (
+            7,
+            Some(Span {
+                min: Bytes::from_f64(low * MIB),
+                max: Bytes::from_f64((low + 80.0) * MIB),
+                last: Bytes::from_f64((low + 80.0) * MIB),
+            }),
+        );
+        run.recording.samples.push(long);
+    }
+    let found = run.judged().main;
+    assert_eq!(found.group, Group::Flat, "{found:#?}");
+    assert!(found.floor.end_bytes < 110.0 * MIB, "seven ticks in ten were low: {:?}", found.floor);
+}
+
+#[test]
 fn a_fill_over_two_epochs_is_told_by_its_marks() {
     let mut run = Run::new();
     run.rows(1, 0, 300, |_| 8.0);
