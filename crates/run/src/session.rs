@@ -20,7 +20,7 @@ use crate::socket::ControlSocket;
 use crate::{Listener, Options, RunError};
 use lowtide_model::{Bytes, Event, EventKind, Exit, Meta, ProcKey, Tick};
 use lowtide_probe::Ending;
-use lowtide_probe::clock::boot_ns;
+use lowtide_probe::clock::{boot_ns, own_cpu_ns};
 use lowtide_probe::events::Feed;
 use lowtide_probe::tree::{Change, Tree};
 use lowtide_store::{Entry, Kind, StoreError, Writer};
@@ -126,6 +126,7 @@ pub(crate) struct Live {
     deaths: Vec<(Change, u64)>,
     /// Something was written that should be on disk soon.
     notable: bool,
+    cpu_before_ns: u64,
     entries: Vec<Entry>,
 }
 
@@ -152,8 +153,14 @@ impl Live {
             said: BTreeSet::new(),
             deaths: Vec::new(),
             notable: false,
+            cpu_before_ns: own_cpu_ns(),
             entries: Vec::new(),
         }
+    }
+
+    /// CPU time we took since the session began: what ran in this process before its exec is not ours.
+    pub(crate) fn own_cpu_ns(&self) -> u64 {
+        own_cpu_ns().saturating_sub(self.cpu_before_ns)
     }
 
     pub(crate) fn stall(&self) -> Duration {

@@ -45,10 +45,12 @@ impl Ending {
     }
 }
 
-/// The most memory this process ever held.
+/// The most memory this process ever held. Not from `getrusage`: that remembers what ran in this process before its exec.
 pub(crate) fn own_peak() -> Bytes {
-    use nix::sys::resource::{UsageWho, getrusage};
-    getrusage(UsageWho::RUSAGE_SELF).map_or(Bytes::ZERO, |usage| Bytes::from_kib(usage.max_rss() as u64))
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|word| word.parse().ok());
+    Bytes::from_kib(kib.unwrap_or(0))
 }
 
 fn own_rss() -> Bytes {
@@ -95,7 +97,7 @@ impl Session<'_> {
     }
 
     fn cost(&self, now: Tick) -> Cost {
-        let cpu = lowtide_probe::clock::own_cpu_ns() as f64;
+        let cpu = self.live.own_cpu_ns() as f64;
         Cost {
             cpu_percent: if now.0 > 0 { cpu / now.0 as f64 * 100.0 } else { 0.0 },
             rss_bytes: own_rss(),

@@ -3,7 +3,7 @@
 use super::{Ended, FAREWELL, Forwarder, Session, Subject};
 use crate::snapshot;
 use lowtide_model::{EventKind, Exit, ProcKey, RunState};
-use lowtide_probe::clock::{boot_ns, own_cpu_ns};
+use lowtide_probe::clock::boot_ns;
 use lowtide_probe::tree::Change;
 use lowtide_store::StoreError;
 use std::path::PathBuf;
@@ -82,7 +82,7 @@ impl Session<'_> {
         meta.ended = Some(self.live.now);
         meta.state = Some(RunState::Finished);
         meta.stall_ns = self.live.stall().as_nanos() as u64;
-        meta.own_cpu_ns = own_cpu_ns();
+        meta.own_cpu_ns = self.live.own_cpu_ns();
         meta.own_peak_bytes = snapshot::own_peak().0;
         meta.dropped_rows = self.writer.health().dropped_rows;
         self.hooks.wait();
