@@ -6,6 +6,7 @@ use crate::assess::{Assessment, Because, Known, PASSES, assess};
 use crate::budget::{Clock, fill, forecast, outcome, pass, pass_steps};
 use crate::facts::Facts;
 use crate::floor::Floor;
+use crate::gaps::{Asleep, Gaps};
 use crate::series::{Point, Series};
 use crate::verdict::{FloorFacts, Group, Kind, SCHEMA, Settled, Verdict};
 use crate::words::{CountFact, Story, knee_matches};
@@ -92,6 +93,14 @@ impl Judge {
     /// The curve of something that ended, without what was given back on the way out.
     pub(crate) fn cut_ending(&mut self) {
         self.need = self.need.without_ending();
+    }
+
+    /// Leaves out the gaps in which nothing moved; says which those are.
+    pub(crate) fn skip(&mut self, gaps: &Gaps) -> Asleep {
+        let asleep = gaps.asleep(&self.need, self.resolution);
+        self.need = asleep.cut(&self.need);
+        self.file = asleep.cut(&self.file);
+        asleep
     }
 
     /// The newest value.

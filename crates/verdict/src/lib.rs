@@ -9,6 +9,7 @@ mod decide;
 mod events;
 mod facts;
 mod floor;
+mod gaps;
 mod judge;
 mod live;
 mod marks;

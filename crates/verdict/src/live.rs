@@ -3,6 +3,7 @@
 //! A recording is judged by feeding its rows through the same judge, so the answer at the end of a run is the answer
 //! on its file. The tree is split by process and by kind of memory before anything is fitted.
 
+use crate::gaps::Gaps;
 use crate::judge::Judge;
 use crate::marks::Marks;
 use crate::roles::{Footprint, RoleFound, roles};
@@ -37,6 +38,7 @@ pub struct LiveJudge {
     pub(crate) host: Option<HostRow>,
     pub(crate) now: f64,
     pub(crate) running: bool,
+    pub(crate) gaps: Gaps,
     marked: BTreeSet<ProcKey>,
 }
 
@@ -57,6 +59,7 @@ impl LiveJudge {
             host: None,
             now: 0.0,
             running: true,
+            gaps: Gaps::default(),
             marked: BTreeSet::new(),
         }
     }
@@ -136,6 +139,7 @@ impl LiveJudge {
     /// Takes an event.
     pub fn push_event(&mut self, event: &Event) {
         self.now = self.now.max(event.tick.seconds());
+        self.gaps.push(event);
     }
 
     /// Says which limits hold now.

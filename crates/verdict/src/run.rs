@@ -3,8 +3,10 @@
 //! The trainer's answer leads, unless another process leaks while the trainer does not. Everything else that grows
 //! is a finding of its own: a leaking helper, workers that copy shared pages, processes that multiply, GPU memory.
 
+use crate::gaps::Asleep;
 use crate::judge::Judge;
 use crate::live::{LiveJudge, feed};
+use crate::marks::Places;
 use crate::roles::RoleFound;
 use crate::track::Track;
 use crate::verdict::{Group, Kind, ProcessNamed, Verdict};
@@ -57,6 +59,20 @@ pub fn judge_recording_with(recording: &Recording, asked: Context) -> RunVerdict
 
 fn last_private(track: &Track) -> f64 {
     track.last_pss.map_or(0.0, |pss| pss.private.as_f64())
+}
+
+impl Verdict {
+    /// Says what was left out, and gives back the recording's own seconds where a program reads them.
+    fn tell_gaps(&mut self, asleep: &Asleep) {
+        let Some((seconds, count)) = asleep.all() else { return };
+        if let Some(at) = self.settled_at.as_mut().and_then(|settled| settled.seconds.as_mut()) {
+            *at = asleep.second(*at);
+        }
+        self.evidence.push(format!(
+            "{} s in which nobody watched and nothing moved are left out of the seconds here (gaps: {count})",
+            number(seconds)
+        ));
+    }
 }
 
 /// The answer for one process and its place among the others.
@@ -118,17 +134,20 @@ impl LiveJudge {
         let by_steps = track.steps.samples() >= FEWEST_STEPS && self.marks.pace().is_some();
         let mut judge = if by_steps { track.steps.clone() } else { track.seconds.clone() };
         let mut context = self.marks.known(&self.asked);
-        let places = |p: &crate::marks::Places| if by_steps { p.steps.clone() } else { p.seconds.clone() };
+        judge.set_resolution(self.doubt);
+        let asleep = if by_steps { Asleep::default() } else { judge.skip(&self.gaps) };
+        let watched = |p: &Places| p.seconds.iter().map(|x| asleep.watched(*x)).collect();
+        let places = |p: &Places| if by_steps { p.steps.clone() } else { watched(p) };
         context.validation_x = places(&self.marks.evals);
         context.save_x = places(&self.marks.saves);
         (context.limit, context.limit_from) = self.limit(track.last_need);
         judge.set_context(context);
         judge.set_pace(if by_steps { self.marks.pace() } else { None });
-        judge.set_resolution(self.doubt);
         judge.set_running(self.running);
         judge.set_outside_data(self.kept_outside(&track), self.marks.largest_example);
         let mut verdict = judge.verdict();
         verdict.process = Some(self.named(key, role));
+        verdict.tell_gaps(&asleep);
         let grows = track.grown() > WORTH * self.doubt;
         Judged { grows, rank: rank(&verdict, &track, grows, role), verdict }
     }

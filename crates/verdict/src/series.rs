@@ -164,6 +164,12 @@ impl Series {
         self.part(0, bins.len() - falls)
     }
 
+    /// The same with every place moved; `to` keeps their order.
+    pub(crate) fn moved(&self, to: impl Fn(f64) -> f64) -> Self {
+        let place = |b: &Bin| Bin { x_first: to(b.x_first), x_last: to(b.x_last), ..*b };
+        Self { bins: self.bins.iter().map(place).collect(), ..self.clone() }
+    }
+
     /// The part from bin `from` on, for cutting at a restart.
     pub(crate) fn part(&self, from: usize, to: usize) -> Self {
         let bins: Vec<Bin> = self.bins.get(from..to.min(self.bins.len())).unwrap_or_default().to_vec();

@@ -1,8 +1,8 @@
 //! Whole runs built in code: which process, which memory, what it is.
 
 use lowtide_model::{
-    Bytes, Context, GpuRow, HostRow, Mark, MarkKind, MarkPhase, Meta, ProcKey, Process, Pss, Recording, Role,
-    SampleRow, Span, Tick,
+    Bytes, Context, Event, EventKind, GpuRow, HostRow, Mark, MarkKind, MarkPhase, Meta, ProcKey, Process,
+    Pss, Recording, Role, SampleRow, Span, Tick,
 };
 use lowtide_verdict::{Group, Kind, LiveJudge, RunVerdict, judge_recording};
 
@@ -102,6 +102,7 @@ impl Run {
         marks.for_each(|m| judge.push_mark(m));
         gpus.for_each(|g| judge.push_gpu(g));
         r.host.iter().for_each(|h| judge.push_host(h));
+        r.events.iter().for_each(|e| judge.push_event(e));
         judge.finish();
         judge.verdict()
     }
@@ -158,6 +159,24 @@ fn a_row_for_many_ticks_says_that_nothing_moved_before_it_did() {
     let found = run.judged().main;
     assert_eq!(found.group, Group::Flat, "{found:#?}");
     assert!(found.floor.end_bytes < 110.0 * MIB, "seven ticks in ten were low: {:?}", found.floor);
+}
+
+#[test]
+fn a_night_asleep_is_no_plateau() {
+    let mut run = Run::new();
+    run.rows(2, 0, 61, |t| 400.0 + 3.0 * t);
+    run.rows(2, 3000, 3060, |t| 400.0 + 3.0 * (t - 2940.0));
+    run.recording.events.push(Event {
+        tick: Tick::from_seconds(3000.0),
+        kind: EventKind::Gap,
+        process: None,
+        text: "no samples for 2940.0 s".into(),
+        data: Some(r#"{"from_ns":60000000000,"to_ns":3000000000000}"#.into()),
+    });
+    let found = run.judged().main;
+    assert_eq!(found.verdict, Kind::Leak, "{found:#?}");
+    assert!((2.8..=3.2).contains(&(found.floor.bytes_per_step / MIB)), "{:?}", found.floor);
+    assert!(found.evidence.iter().any(|line| line.contains("nobody watched")), "{:?}", found.evidence);
 }
 
 #[test]
