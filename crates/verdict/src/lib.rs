@@ -5,6 +5,7 @@
 
 mod assess;
 mod budget;
+mod causes;
 mod decide;
 mod events;
 mod facts;

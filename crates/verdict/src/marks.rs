@@ -23,6 +23,11 @@ pub(crate) struct Marks {
     pub(crate) largest_example: Option<f64>,
     /// Whether the job is inside an evaluation now.
     pub(crate) in_eval: bool,
+    /// ... or writes a checkpoint.
+    in_save: bool,
+    /// When the last evaluation and the last save ended.
+    eval_ended: Option<f64>,
+    save_ended: Option<f64>,
     pub(crate) count: usize,
 }
 
@@ -55,12 +60,19 @@ impl Marks {
             MarkKind::Epoch => self.push_epoch(mark.phase, seconds),
             MarkKind::Eval => {
                 self.in_eval = mark.phase == MarkPhase::Start;
+                self.eval_ended = Some(seconds);
                 if mark.phase != MarkPhase::End {
                     self.evals.push(self.step, seconds);
                 }
             }
-            MarkKind::Save if mark.phase != MarkPhase::End => self.saves.push(self.step, seconds),
-            MarkKind::Step | MarkKind::Save | MarkKind::Load | MarkKind::Info => {}
+            MarkKind::Save => {
+                self.in_save = mark.phase == MarkPhase::Start;
+                self.save_ended = Some(seconds);
+                if mark.phase != MarkPhase::End {
+                    self.saves.push(self.step, seconds);
+                }
+            }
+            MarkKind::Step | MarkKind::Load | MarkKind::Info => {}
         }
     }
 
@@ -76,6 +88,16 @@ impl Marks {
         if self.edges.len() < MOST_EVENTS {
             self.edges.push((phase, self.step.unwrap_or(0.0), seconds));
         }
+    }
+
+    /// Whether the job evaluated at any time after this second.
+    pub(crate) fn evaluated_since(&self, second: f64) -> bool {
+        self.in_eval || self.eval_ended.is_some_and(|ended| ended > second)
+    }
+
+    /// Whether it wrote a checkpoint.
+    pub(crate) fn saved_since(&self, second: f64) -> bool {
+        self.in_save || self.save_ended.is_some_and(|ended| ended > second)
     }
 
     /// Seconds one step takes.

@@ -3,6 +3,7 @@
 //! The trainer's answer leads, unless another process leaks while the trainer does not. Everything else that grows
 //! is a finding of its own: a leaking helper, workers that copy shared pages, processes that multiply, GPU memory.
 
+use crate::causes::Signs;
 use crate::gaps::Asleep;
 use crate::judge::Judge;
 use crate::live::{LiveJudge, feed};
@@ -11,7 +12,7 @@ use crate::roles::RoleFound;
 use crate::track::Track;
 use crate::verdict::{Group, Kind, ProcessNamed, Verdict};
 use crate::words::{number, size};
-use lowtide_model::{Axis, Context, ProcKey, Recording, Role};
+use lowtide_model::{Axis, Context, Exit, ProcKey, Process, Recording, Role};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -38,6 +39,9 @@ const FEWEST_EVALS: usize = 3;
 const SURE: f64 = 3.0;
 /// ... and the part of all growth it must make up.
 const OF_GROWTH: f64 = 0.05;
+/// A bus error: what a process dies of when shared memory has no room for its pages; by itself, or told by a shell.
+const SIGBUS: i32 = 7;
+const SIGBUS_CODE: i32 = 128 + SIGBUS;
 
 /// Judges a recording.
 pub fn judge_recording(recording: &Recording) -> RunVerdict {
@@ -122,10 +126,28 @@ impl LiveJudge {
         }
         verdicts.extend(extra);
         let mut all = verdicts.into_iter();
-        let main = all.next().unwrap_or_else(|| {
+        let mut main = all.next().unwrap_or_else(|| {
             Judge::new(Context::default(), Axis::Seconds, lowtide_model::Metric::Rss).verdict()
         });
+        main.tell_causes(&self.signs_of_all(&role));
         RunVerdict { main, findings: all.collect(), roles }
+    }
+
+    /// What the run as a whole shows beside its curves.
+    fn signs_of_all(&self, role: &BTreeMap<ProcKey, Role>) -> Signs {
+        let dev_shm = self.host.and_then(|host| host.dev_shm_used.zip(host.dev_shm_total));
+        let bus_error = |p: &&Process| matches!(p.exit, Some(Exit::Signal(SIGBUS) | Exit::Code(SIGBUS_CODE)));
+        let lives = |key: &ProcKey| self.processes.get(key).is_none_or(|p| p.died.is_none());
+        let living = || self.tracks.iter().filter(|(key, _)| lives(key));
+        let compilers = living().filter(|(key, _)| role.get(key) == Some(&Role::CompileWorker));
+        let (count, held) = compilers.fold((0, 0.0), |(n, held), (_, track)| (n + 1, held + track.last_need));
+        Signs {
+            worth: WORTH * self.doubt,
+            dev_shm: dev_shm.map(|(used, all)| (used.as_f64(), all.as_f64())),
+            bus_errors: self.processes.values().filter(bus_error).count(),
+            compilers: (count, held, living().map(|(_, track)| track.last_need).sum()),
+            ..Signs::default()
+        }
     }
 
     fn process_verdict(&self, key: ProcKey, track: &Track, role: Role) -> Judged {
@@ -149,6 +171,16 @@ impl LiveJudge {
         verdict.process = Some(self.named(key, role));
         verdict.tell_gaps(&asleep);
         let grows = track.grown() > WORTH * self.doubt;
+        verdict.tell_causes(&Signs {
+            role: Some(role),
+            worth: WORTH * self.doubt,
+            grown: track.grown(),
+            locked_grown: track.locked_grown(),
+            threads: track.threads,
+            per_step: by_steps.then_some(verdict.floor.bytes_per_step),
+            peaks: track.peaks,
+            ..Signs::default()
+        });
         Judged { grows, rank: rank(&verdict, &track, grows, role), verdict }
     }
 

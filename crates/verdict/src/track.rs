@@ -1,5 +1,6 @@
 //! One process of a run: its curves by second and by step, what it shares, what evaluation leaves behind.
 
+use crate::causes::Peaks;
 use crate::judge::Judge;
 use crate::marks::Marks;
 use crate::roles::Footprint;
@@ -23,6 +24,10 @@ pub(crate) struct Track {
     pub(crate) footprint: Footprint,
     pub(crate) first_pss: Option<Pss>,
     pub(crate) last_pss: Option<Pss>,
+    /// Locked at first and at last, threads at most, and peaks by what the job was doing.
+    locked: Option<(f64, f64)>,
+    pub(crate) threads: u32,
+    pub(crate) peaks: Peaks,
     last_tick: f64,
     last_step: f64,
     first_step: Option<(f64, f64)>,
@@ -44,6 +49,9 @@ impl Track {
             footprint: Footprint::default(),
             first_pss: None,
             last_pss: None,
+            locked: None,
+            threads: 0,
+            peaks: Peaks::default(),
             last_tick: f64::NAN,
             last_step: 0.0,
             first_step: None,
@@ -84,6 +92,7 @@ impl Track {
         }
         self.keep_pss(row, seconds);
         self.note_eval(marks, need);
+        self.note_signs(row, marks, own.max.as_f64() + beside);
         self.keep_footprint(row);
         self.last_tick = seconds;
         self.last_need = need;
@@ -106,6 +115,26 @@ impl Track {
             self.footprint.first = row.rss.last;
         }
         self.footprint.peak = self.footprint.peak.max(row.rss.max);
+    }
+
+    fn note_signs(&mut self, row: &SampleRow, marks: &Marks, high: f64) {
+        let phase = if marks.saved_since(self.last_tick) {
+            &mut self.peaks.save
+        } else if marks.evaluated_since(self.last_tick) {
+            &mut self.peaks.eval
+        } else {
+            &mut self.peaks.outside
+        };
+        *phase = phase.max(high);
+        self.threads = self.threads.max(row.threads.unwrap_or(0));
+        if let Some(locked) = row.locked.map(Bytes::as_f64) {
+            self.locked.get_or_insert((locked, locked)).1 = locked;
+        }
+    }
+
+    /// How much more it holds locked in place than at first.
+    pub(crate) fn locked_grown(&self) -> f64 {
+        self.locked.map_or(0.0, |(first, last)| last - first)
     }
 
     /// The level before and after each evaluation: what stays there came from no new training example.

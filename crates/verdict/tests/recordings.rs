@@ -1,8 +1,8 @@
 //! Whole runs built in code: which process, which memory, what it is.
 
 use lowtide_model::{
-    Bytes, Context, Event, EventKind, GpuRow, HostRow, Mark, MarkKind, MarkPhase, Meta, ProcKey, Process,
-    Pss, Recording, Role, SampleRow, Span, Tick,
+    Bytes, Context, Event, EventKind, Exit, GpuRow, HostRow, Mark, MarkKind, MarkPhase, Meta, ProcKey,
+    Process, Pss, Recording, Role, SampleRow, Span, Tick,
 };
 use lowtide_verdict::{Group, Kind, LiveJudge, RunVerdict, judge_recording};
 
@@ -177,6 +177,46 @@ fn a_night_asleep_is_no_plateau() {
     assert_eq!(found.verdict, Kind::Leak, "{found:#?}");
     assert!((2.8..=3.2).contains(&(found.floor.bytes_per_step / MIB)), "{:?}", found.floor);
     assert!(found.evidence.iter().any(|line| line.contains("nobody watched")), "{:?}", found.evidence);
+}
+
+#[test]
+fn peaks_inside_saves_are_told_with_what_helps() {
+    let mut run = Run::new();
+    run.rows(2, 0, 200, |t| if t % 50.0 >= 47.0 { 1400.0 } else { 800.0 });
+    for i in 0..200 {
+        let t = f64::from(i);
+        run.recording.marks.push(mark(MarkKind::Step, MarkPhase::Point, t, t));
+        match i % 50 {
+            47 => run.recording.marks.push(mark(MarkKind::Save, MarkPhase::Start, t, t)),
+            49 => run.recording.marks.push(mark(MarkKind::Save, MarkPhase::End, t + 0.5, t)),
+            _ => {}
+        }
+    }
+    let found = run.judged().main;
+    assert_eq!(found.verdict, Kind::Spikes, "{found:#?}");
+    assert!(found.advice[0].contains("shards"), "{:?}", found.advice);
+    assert!(
+        found.evidence.iter().any(|line| line.starts_with("inside saves it reached 1.37 GiB")),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn a_full_dev_shm_and_a_bus_error_are_told() {
+    let mut run = Run::new();
+    run.rows(2, 0, 100, |_| 800.0);
+    run.recording.processes.push(process(3, Some(2), false, 1.0));
+    run.recording.processes[2].exit = Some(Exit::Signal(7));
+    run.recording.host.push(HostRow {
+        tick: Tick::from_seconds(99.0),
+        dev_shm_used: Some(Bytes::from_mib(63)),
+        dev_shm_total: Some(Bytes::from_mib(64)),
+        ..HostRow::default()
+    });
+    let found = run.judged().main;
+    assert!(found.advice[0].contains("/dev/shm"), "{:?}", found.advice);
+    let line = "/dev/shm holds 63.0 MiB of 64.0 MiB; processes that died of a bus error: 1";
+    assert!(found.evidence.iter().any(|l| l == line), "{:?}", found.evidence);
 }
 
 #[test]

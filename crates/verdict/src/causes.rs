@@ -1,0 +1,246 @@
+//! The causes that a recording can show beside the curve's own shape: each with its rule, its number and its advice.
+//!
+//! A kind says what memory does; a cause says what usually makes it do so. The letters are those of the catalogue that
+//! the project's survey of reports made. Not here: causes that are kinds or findings of their own (fills, worker copies,
+//! page cache, processes that multiply), and those that no recording shows (kernel caches per input shape, rollouts).
+
+use crate::verdict::{Fits, Group, Kind, Verdict};
+use crate::words::{number, size};
+use lowtide_model::Role;
+
+/// What was seen beside the curve. What was not looked at stays empty, and its rules are silent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Signs {
+    /// What the process is for.
+    pub(crate) role: Option<Role>,
+    /// Differences below this are not worth a word.
+    pub(crate) worth: f64,
+    /// Growth of its need, and of what it locked in place.
+    pub(crate) grown: f64,
+    pub(crate) locked_grown: f64,
+    /// Most threads it had.
+    pub(crate) threads: u32,
+    /// Growth of a step, where steps are marked.
+    pub(crate) per_step: Option<f64>,
+    /// Highest need inside saves, inside evaluations, and outside both.
+    pub(crate) peaks: Peaks,
+    /// Used and whole size of /dev/shm.
+    pub(crate) dev_shm: Option<(f64, f64)>,
+    /// Processes that died of a bus error.
+    pub(crate) bus_errors: usize,
+    /// Compile workers, what they hold, and what all processes hold.
+    pub(crate) compilers: (usize, f64, f64),
+}
+
+/// The highest level by what the job was doing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Peaks {
+    pub(crate) save: f64,
+    pub(crate) eval: f64,
+    pub(crate) outside: f64,
+}
+
+/// One line of the catalogue.
+struct Cause {
+    /// Its letter there.
+    #[cfg_attr(not(test), allow(dead_code, reason = "names the line for readers and tests"))]
+    id: char,
+    /// The evidence with its number, when the cause shows.
+    rule: fn(&Verdict, &Signs) -> Option<String>,
+    advice: &'static str,
+}
+
+/// A peak inside a phase counts when it is this part above the highest level outside.
+const ABOVE: f64 = 0.10;
+/// Locked memory is the story when it makes up this part of the growth.
+const LOCKED_PART: f64 = 0.5;
+/// /dev/shm is short when this part of it is used.
+const SHM_FULL: f64 = 0.8;
+/// Compile workers are worth a word when there are so many and they hold this part of all.
+const COMPILERS: (usize, f64) = (4, 0.2);
+/// From this many threads on, glibc has made several arenas.
+const MANY_THREADS: u32 = 4;
+
+const CAUSES: [Cause; 8] = [
+    Cause {
+        id: 'L',
+        rule: shared_memory_is_short,
+        advice: "give /dev/shm more room (--shm-size in Docker, a memory emptyDir in Kubernetes), or use fewer loader workers; it counts against the pod's limit",
+    },
+    Cause {
+        id: 'H',
+        rule: pinned_memory_grows,
+        advice: "pinned buffers are rounded up and kept: pin sizes just under a power of two, or turn pin_memory off",
+    },
+    Cause {
+        id: 'G',
+        rule: saves_peak,
+        advice: "save in shards or stream the state from one rank, and keep room for the peak of a save",
+    },
+    Cause {
+        id: 'C',
+        rule: evaluations_peak,
+        advice: "keep less while evaluating: reduce the outputs at once (preprocess_logits_for_metrics), or compute metrics batch by batch",
+    },
+    Cause {
+        id: 'D',
+        rule: the_loop_keeps,
+        advice: "look at what the training loop keeps: a loss summed without detach() or item(), outputs or logs in a list that is never cleared",
+    },
+    Cause {
+        id: 'O',
+        rule: a_helper_grows,
+        advice: "the helper belongs to a library, not to the training loop: update or bound that library, or turn the helper off",
+    },
+    Cause {
+        id: 'I',
+        rule: many_arenas,
+        advice: "set MALLOC_ARENA_MAX=2 or preload jemalloc: with many threads the allocator keeps much of what was freed",
+    },
+    Cause {
+        id: 'K',
+        rule: compilers_hold_much,
+        advice: "set TORCHINDUCTOR_COMPILE_THREADS to a small number: each compile worker is a process of its own",
+    },
+];
+
+impl Verdict {
+    /// Adds what the signs tell; the most telling advice goes first.
+    pub(crate) fn tell_causes(&mut self, signs: &Signs) {
+        let found: Vec<(String, &str)> =
+            CAUSES.iter().filter_map(|cause| Some(((cause.rule)(self, signs)?, cause.advice))).collect();
+        for (i, (evidence, advice)) in found.into_iter().enumerate() {
+            self.evidence.push(evidence);
+            self.advice.insert(i.min(self.advice.len()), advice.to_owned());
+        }
+    }
+}
+
+fn shared_memory_is_short(_: &Verdict, signs: &Signs) -> Option<String> {
+    let (used, all) = signs.dev_shm?;
+    let died = signs.bus_errors;
+    let full = all > 0.0 && used >= SHM_FULL * all;
+    (full || died > 0).then(|| {
+        format!("/dev/shm holds {} of {}; processes that died of a bus error: {died}", size(used), size(all))
+    })
+}
+
+fn pinned_memory_grows(_: &Verdict, signs: &Signs) -> Option<String> {
+    let grown = signs.locked_grown;
+    (grown > signs.worth && grown >= LOCKED_PART * signs.grown)
+        .then(|| format!("locked or pinned memory grew by {}", size(grown)))
+}
+
+fn peak(of: f64, signs: &Signs, phase: &str) -> Option<String> {
+    let outside = signs.peaks.outside;
+    let over = of - outside;
+    (outside > 0.0 && over > signs.worth && over > ABOVE * outside).then(|| {
+        format!("inside {phase} it reached {}, {} above its highest level outside", size(of), size(over))
+    })
+}
+
+fn saves_peak(_: &Verdict, signs: &Signs) -> Option<String> {
+    peak(signs.peaks.save, signs, "saves")
+}
+
+fn evaluations_peak(_: &Verdict, signs: &Signs) -> Option<String> {
+    peak(signs.peaks.eval, signs, "evaluations")
+}
+
+fn the_loop_keeps(verdict: &Verdict, signs: &Signs) -> Option<String> {
+    let per_step = signs.per_step?;
+    let trainer = signs.role == Some(Role::Trainer);
+    (verdict.group == Group::Leak && trainer)
+        .then(|| format!("the trainer itself keeps {} at every step", size(per_step)))
+}
+
+fn a_helper_grows(verdict: &Verdict, signs: &Signs) -> Option<String> {
+    let helper = signs.role == Some(Role::Helper);
+    (verdict.group == Group::Leak && helper)
+        .then(|| format!("what grows is a helper, not the trainer: it took {}", size(signs.grown)))
+}
+
+fn many_arenas(verdict: &Verdict, signs: &Signs) -> Option<String> {
+    let kept = matches!(verdict.verdict, Kind::WarmUp | Kind::AllocatorKept);
+    let short = matches!(verdict.outcome.is, Fits::Tight | Fits::Exceeds);
+    (kept && short && signs.threads >= MANY_THREADS)
+        .then(|| format!("it had up to {} threads; glibc makes an arena for each", signs.threads))
+}
+
+fn compilers_hold_much(_: &Verdict, signs: &Signs) -> Option<String> {
+    let (count, held, all) = signs.compilers;
+    (count >= COMPILERS.0 && held >= COMPILERS.1 * all && held > signs.worth).then(|| {
+        format!(
+            "{count} compile workers hold {}, {} % of all",
+            size(held),
+            number((100.0 * held / all).round())
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::Judge;
+    use lowtide_model::{Axis, Context, Metric};
+
+    const MIB: f64 = 1_048_576.0;
+
+    fn verdict(kind: Kind, fits: Fits) -> Verdict {
+        let mut verdict = Judge::new(Context::default(), Axis::Seconds, Metric::Anon).verdict_as(kind);
+        verdict.outcome.is = fits;
+        verdict
+    }
+
+    fn told(verdict: &Verdict, signs: &Signs) -> String {
+        CAUSES.iter().filter(|cause| (cause.rule)(verdict, signs).is_some()).map(|cause| cause.id).collect()
+    }
+
+    #[test]
+    fn a_run_without_signs_has_no_cause() {
+        for kind in Kind::ALL {
+            assert_eq!(told(&verdict(kind, Fits::Exceeds), &Signs::default()), "", "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn each_cause_shows_by_its_own_signs_alone() {
+        let base = Signs { worth: MIB, grown: 100.0 * MIB, ..Signs::default() };
+        let outside = Peaks { outside: 100.0 * MIB, ..Peaks::default() };
+        let flat = verdict(Kind::Steady, Fits::Fits);
+        let leak = verdict(Kind::Leak, Fits::Exceeds);
+        let settled = verdict(Kind::WarmUp, Fits::Tight);
+        let (trainer, helper) = (Some(Role::Trainer), Some(Role::Helper));
+        let full = Some((60.0 * MIB, 64.0 * MIB));
+        let roomy = Some((1.0 * MIB, 64.0 * MIB));
+        let table = [
+            ("L", &flat, Signs { dev_shm: full, ..base }),
+            ("L", &flat, Signs { dev_shm: roomy, bus_errors: 1, ..base }),
+            ("", &flat, Signs { dev_shm: roomy, ..base }),
+            ("H", &settled, Signs { locked_grown: 80.0 * MIB, ..base }),
+            ("", &settled, Signs { locked_grown: 8.0 * MIB, ..base }),
+            ("G", &flat, Signs { peaks: Peaks { save: 150.0 * MIB, ..outside }, ..base }),
+            ("C", &flat, Signs { peaks: Peaks { eval: 150.0 * MIB, ..outside }, ..base }),
+            ("", &flat, Signs { peaks: Peaks { eval: 104.0 * MIB, ..outside }, ..base }),
+            ("D", &leak, Signs { role: trainer, per_step: Some(MIB), ..base }),
+            ("", &settled, Signs { role: trainer, per_step: Some(MIB), ..base }),
+            ("O", &leak, Signs { role: helper, ..base }),
+            ("I", &settled, Signs { threads: 16, ..base }),
+            ("", &verdict(Kind::WarmUp, Fits::Fits), Signs { threads: 16, ..base }),
+            ("K", &flat, Signs { compilers: (32, 40.0 * MIB, 100.0 * MIB), ..base }),
+            ("", &flat, Signs { compilers: (32, 4.0 * MIB, 100.0 * MIB), ..base }),
+        ];
+        for (expected, verdict, signs) in table {
+            assert_eq!(told(verdict, &signs), expected, "{signs:?}");
+        }
+    }
+
+    #[test]
+    fn the_advice_of_a_cause_stands_before_the_general_one() {
+        let mut told = verdict(Kind::Leak, Fits::Exceeds);
+        let general = told.advice[0].clone();
+        told.tell_causes(&Signs { role: Some(Role::Helper), grown: 9.0 * MIB, ..Signs::default() });
+        assert!(told.advice[0].contains("library") && told.advice[1] == general, "{:?}", told.advice);
+        assert!(told.evidence.iter().any(|line| line.contains("9.00 MiB")), "{:?}", told.evidence);
+    }
+}
