@@ -19,12 +19,38 @@ fn the_exit_code_is_the_commands_own() {
 }
 
 #[test]
+fn a_death_by_a_real_time_signal_is_an_end_like_any_other() {
+    let stage = Stage::new();
+    assert_eq!(stage.output(&["run", "--", "sh", "-c", "kill -36 $$"]).status.code(), Some(128 + 36));
+}
+
+#[test]
+fn a_job_that_an_interrupt_ended_ends_us_by_it_too() {
+    use std::os::unix::process::ExitStatusExt;
+    let stage = Stage::new();
+    let status = stage.output(&["run", "--", "sh", "-c", "kill -INT $$"]).status;
+    assert_eq!(status.signal(), Some(2), "so that a shell loop around us stops");
+}
+
+#[test]
+fn a_place_whose_name_is_no_text_is_no_trouble() {
+    use std::os::unix::ffi::OsStrExt;
+    let stage = Stage::new();
+    let file = stage.folder.path().join(std::ffi::OsStr::from_bytes(b"x\xff.tide"));
+    let mut command = stage.command(&["run", "--quiet", "--out"]);
+    command.arg(&file).args(["--", "sh", "-c", "exit 7"]);
+    assert_eq!(command.stdin(Stdio::null()).output().unwrap().status.code(), Some(7));
+    assert!(file.exists());
+}
+
+#[test]
 fn a_command_that_does_not_exist_is_our_failure_with_its_name() {
     let stage = Stage::new();
     let output = stage.output(&["run", "--", "/no/such/program"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2));
     assert!(said.contains("cannot start `/no/such/program`") && said.contains("because: "), "{said}");
+    assert_eq!(std::fs::read_dir(stage.path("runs")).unwrap().count(), 0, "and leaves no recording behind");
 }
 
 #[test]

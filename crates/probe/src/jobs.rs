@@ -184,17 +184,29 @@ impl<'a> Machine<'a> {
     }
 
     fn root_of(&self, pid: u32) -> u32 {
+        let ours = self.chain(std::process::id());
         let mut top = pid;
         for _ in 0..self.processes.len() {
             let parent = self.processes.get(&top).map_or(0, |entry| entry.stat.ppid);
             match self.processes.get(&parent) {
-                Some(entry) if !entry.surrounding && self.belongs_with(pid, top, entry) => {
+                // What is above us as well started the person who asks, not the job.
+                Some(entry) if !entry.surrounding && !ours.contains(&parent) && self.belongs_with(pid, top, entry) => {
                     top = parent;
                 }
                 _ => break,
             }
         }
         top
+    }
+
+    /// A process and all above it.
+    fn chain(&self, pid: u32) -> HashSet<u32> {
+        let mut chain = HashSet::new();
+        let mut next = pid;
+        while let Some(entry) = self.processes.get(&next).filter(|_| chain.insert(next)) {
+            next = entry.stat.ppid;
+        }
+        chain
     }
 
     /// Whether a parent is of the same job: it made the child by fork alone, or started it soon after it was started

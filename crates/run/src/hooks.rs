@@ -3,13 +3,14 @@
 //! This is all the integration there is: Slack, mail or `scontrol requeue` are one shell line away.
 
 use serde::Serialize;
-use std::io::Write;
-use std::process::{Child, Command, Stdio};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use std::io::{Seek, Write};
+use std::process::{Child, Command};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 /// A hook at the end may take this long; then lowtide leaves without it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// When a hook runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,18 +108,13 @@ impl Hooks {
 }
 
 fn start(hook: &Hook, facts: &impl Serialize) -> std::io::Result<Child> {
-    let mut child = Command::new("sh")
-        .args(["-c", &hook.command])
-        .env("LOWTIDE_EVENT", hook.when.word())
-        .stdin(Stdio::piped())
-        .spawn()?;
-    if let Some(mut stdin) = child.stdin.take() {
-        let mut text = serde_json::to_vec(facts).unwrap_or_default();
-        text.push(b'\n');
-        // A command that does not read its input is not our trouble. The facts are far smaller than a pipe holds.
-        let _ = stdin.write_all(&text);
-    }
-    Ok(child)
+    let mut text = serde_json::to_vec(facts).unwrap_or_default();
+    text.push(b'\n');
+    // A file in memory and no pipe: a command that does not read its input can't hold us up.
+    let mut stdin = std::fs::File::from(memfd_create(c"lowtide-hook", MFdFlags::MFD_CLOEXEC)?);
+    stdin.write_all(&text)?;
+    stdin.rewind()?;
+    Command::new("sh").args(["-c", &hook.command]).env("LOWTIDE_EVENT", hook.when.word()).stdin(stdin).spawn()
 }
 
 #[cfg(test)]

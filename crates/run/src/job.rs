@@ -1,5 +1,6 @@
 //! Starting the job so that it cannot tell that we are there: its caller's terminal, descriptors, limits and signal mask.
 
+use lowtide_model::Exit;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
@@ -101,4 +102,21 @@ fn prepare(command: &mut Command, restore: &Restore, slave: Option<OwnedFd>) {
     };
     // SAFETY: the closure makes only async-signal-safe system calls and allocates nothing.
     unsafe { command.pre_exec(before_exec) };
+}
+
+/// Collects one child that has ended, ours or an orphan's, if there is one.
+#[allow(unsafe_code, reason = "nix can't tell a death by a real-time signal, and would lose it")]
+pub(crate) fn reap_one() -> Option<(u32, Exit)> {
+    loop {
+        let mut status = 0;
+        // SAFETY: status lives through the call.
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+        match u32::try_from(pid) {
+            Ok(0) => return None,
+            Ok(pid) if libc::WIFSIGNALED(status) => return Some((pid, Exit::Signal(libc::WTERMSIG(status)))),
+            Ok(pid) => return Some((pid, Exit::Code(libc::WEXITSTATUS(status)))),
+            Err(_) if nix::errno::Errno::last() == nix::errno::Errno::EINTR => {}
+            Err(_) => return None,
+        }
+    }
 }

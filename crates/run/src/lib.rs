@@ -146,7 +146,16 @@ pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Resu
     let started = clock::boot_ns();
     meta.started_unix_ns = unix_ns();
     let restore = job::Restore { mask: signals.mask_before(), descriptors };
-    let child = job::start(job, &restore)?;
+    let child = match job::start(job, &restore) {
+        Ok(child) => child,
+        Err(error) => {
+            // There was no job, so there is no recording.
+            let path = writer.path().to_owned();
+            drop(writer);
+            let _ = std::fs::remove_file(path);
+            return Err(error.into());
+        }
+    };
     let pid = child.id();
     // Its end is waited for by the loop, together with every orphan's.
     drop(child);

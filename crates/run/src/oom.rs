@@ -4,7 +4,7 @@
 //! share the counter, the kill may have been theirs, so it is only "likely".
 
 use lowtide_model::{Bytes, Exit, ProcKey, Tick};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(crate) enum Place {
 }
 
 /// What is said of a death.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OomCall {
     /// Who died.
     pub process: ProcKey,
@@ -63,18 +63,18 @@ impl OomWatch {
 
     /// Whether this death was the kernel's doing. A rise of a counter explains one death only.
     pub(crate) fn call(&mut self, process: ProcKey, exit: Exit) -> Option<OomCall> {
-        if exit != Exit::Signal(SIGKILL) && exit != Exit::Unknown {
+        if exit != Exit::Signal(SIGKILL) {
             return None;
         }
         if self.unclaimed.is_empty() {
             return None;
         }
         let (_, counter) = self.unclaimed.remove(0);
-        Some(sentence(process, exit, &counter))
+        Some(sentence(process, &counter))
     }
 }
 
-fn sentence(process: ProcKey, exit: Exit, counter: &Counter) -> OomCall {
+fn sentence(process: ProcKey, counter: &Counter) -> OomCall {
     let (what, doubt) = match (&counter.place, counter.strangers) {
         (Place::Cgroup(path), strangers) => {
             let what = match &counter.limit {
@@ -94,8 +94,6 @@ fn sentence(process: ProcKey, exit: Exit, counter: &Counter) -> OomCall {
             ("the machine running out of memory".to_owned(), Some(doubt))
         }
     };
-    let doubt =
-        doubt.or_else(|| (exit == Exit::Unknown).then(|| "how the process ended is not known".to_owned()));
     let pid = process.pid;
     let text = match &doubt {
         None => format!("process {pid} was killed by the kernel: out of memory, by {what}"),

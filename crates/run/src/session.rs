@@ -26,8 +26,6 @@ use lowtide_probe::tree::{Change, Tree};
 use lowtide_store::{Entry, Kind, StoreError, Writer};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::Signal;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::Pid;
 use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -300,7 +298,7 @@ impl Session<'_> {
             matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT);
         if asks_to_stop {
             let facts = serde_json::json!({"event": "stop", "signal": signal.as_str(), "run_id": self.meta.run_id,
-                "name": self.meta.name, "recording": self.writer.path()});
+                "name": self.meta.name, "recording": self.writer.path().to_string_lossy()});
             self.fire(HookWhen::Stop, &facts);
         }
         self.writer.flush_soon();
@@ -312,14 +310,7 @@ impl Session<'_> {
 
     /// Collects every child that ended: the job, orphans that came to us, helpers of our own.
     fn reap(&mut self) {
-        loop {
-            let (pid, exit) = match waitpid(Pid::from_raw(-1), Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, code)) => (pid, Exit::Code(code)),
-                Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, Exit::Signal(signal as i32)),
-                Ok(WaitStatus::StillAlive) | Err(_) => break,
-                Ok(_) => continue,
-            };
-            let pid = pid.as_raw() as u32;
+        while let Some((pid, exit)) = crate::job::reap_one() {
             self.live.reaped.put(pid, exit);
             if pid == self.live.root.pid && matches!(self.subject, Subject::Job(_)) {
                 self.live.exit = Some(exit);
@@ -368,7 +359,9 @@ impl Session<'_> {
                 Change::Born { .. } | Change::Execed { .. } => None,
             };
             self.crew.apply(change, &mut self.live.reaped, &mut entries);
-            if let (Some(key), Some(Entry::Process(process))) = (death, entries.last()) {
+            if let (Some(key), Some(Entry::Process(process))) = (death, entries.last())
+                && process.key == key
+            {
                 let exit = process.exit.unwrap_or(Exit::Unknown);
                 self.look_for_oom(key, exit);
                 if key == self.live.root && matches!(self.subject, Subject::Stranger(_)) {
@@ -393,7 +386,7 @@ impl Session<'_> {
     }
 
     fn look_for_oom(&mut self, key: ProcKey, exit: Exit) {
-        if !matches!(exit, Exit::Signal(9) | Exit::Unknown) {
+        if exit != Exit::Signal(9) {
             return;
         }
         self.live.oom.look(self.live.now, self.places.counters_now());

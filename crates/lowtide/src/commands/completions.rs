@@ -9,6 +9,6 @@ use std::process::ExitCode;
 pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Failure> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut cli::declaration(), "lowtide", &mut text);
-    render::bytes(&text)?;
+    render::say(&String::from_utf8_lossy(&text))?;
     Ok(ExitCode::SUCCESS)
 }

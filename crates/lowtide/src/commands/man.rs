@@ -11,13 +11,14 @@ pub(crate) fn man(to: Option<&Path>) -> Result<ExitCode, Failure> {
     declaration.build();
     match to {
         Some(folder) => {
-            std::fs::create_dir_all(folder)?;
+            let cannot = |error| Failure::new(format!("cannot write into {}", folder.display())).because(error);
+            std::fs::create_dir_all(folder).map_err(cannot)?;
             clap_mangen::generate_to(declaration, folder)?;
         }
         None => {
             let mut page = Vec::new();
             clap_mangen::Man::new(declaration).render(&mut page)?;
-            render::bytes(&page)?;
+            render::say(&String::from_utf8_lossy(&page))?;
         }
     }
     Ok(ExitCode::SUCCESS)

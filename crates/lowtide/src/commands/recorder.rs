@@ -3,8 +3,8 @@
 use crate::cli::{Format, RecordingArgs, SourceArg};
 use crate::failure::Failure;
 use crate::render;
-use lowtide_model::{Exit, Recording, Source};
-use lowtide_run::{Chosen, Finished, Hook, HookWhen, Hooks, Options};
+use lowtide_model::{EventKind, Exit, Recording, Source};
+use lowtide_run::{Chosen, Finished, Hook, HookWhen, Hooks, OomCall, Options};
 use lowtide_verdict::{RunVerdict, Summary};
 use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -17,7 +17,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// The folder for control sockets of this user: private, in the place the system keeps for such things.
 pub(crate) fn runtime_dir() -> Result<PathBuf, Failure> {
     let uid = nix::unistd::getuid();
-    let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir());
+    // The kernel takes at most 108 bytes for a socket's path; ours adds a few dozen.
+    let fits = |dir: &PathBuf| dir.as_os_str().len() <= 64;
+    let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir() && fits(dir));
     let folder =
         given.map_or_else(|| std::env::temp_dir().join(format!("lowtide-{uid}")), |dir| dir.join("lowtide"));
     let cannot = |error: std::io::Error| {
@@ -133,4 +135,10 @@ pub(crate) fn code_of(exit: Exit) -> u8 {
 
 fn unix_now() -> i64 {
     jiff::Timestamp::now().as_nanosecond() as i64
+}
+
+/// Deaths that the kernel's OOM killer explains, from a recording.
+pub(crate) fn ooms_of(recording: &Recording) -> Vec<OomCall> {
+    let told = recording.events.iter().filter(|event| event.kind == EventKind::Oom);
+    told.filter_map(|event| serde_json::from_str(event.data.as_deref()?).ok()).collect()
 }

@@ -5,6 +5,7 @@ use crate::cli::{RelayArgs, RunArgs};
 use crate::failure::Failure;
 use crate::relay as relaying;
 use crate::render::{self, Console};
+use lowtide_model::Exit;
 use lowtide_run::{JobSpec, Options, SOCKET_NAME, Terminal};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use std::ffi::OsString;
@@ -34,7 +35,23 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         render::complain(&format!("lowtide: {asked} could not be written; the recording is at {path}\n"));
     }
     recorder::tell_end(&finished, &args.recording);
+    die_as_the_job_did(finished.exit);
     Ok(ExitCode::from(recorder::code_of(finished.exit)))
+}
+
+/// A job that Ctrl-C ended makes us end by it too: a shell loop around us must stop as it would without us.
+#[allow(unsafe_code, reason = "the default disposition of a signal has no safe interface")]
+fn die_as_the_job_did(exit: Exit) {
+    use nix::sys::signal::{SigHandler, SigSet, Signal, raise, signal};
+    if exit != Exit::Signal(Signal::SIGINT as i32) || std::process::id() == 1 {
+        return;
+    }
+    // SAFETY: the default handler runs no code of ours.
+    let reset = unsafe { signal(Signal::SIGINT, SigHandler::SigDfl) };
+    if reset.is_ok() && raise(Signal::SIGINT).is_ok() {
+        // It is still blocked; this lets it through.
+        let _ = SigSet::from_iter([Signal::SIGINT]).thread_unblock();
+    }
 }
 
 /// What a run is called when nobody named it: the script, else the program.

@@ -11,12 +11,17 @@ use crate::screen::{self, Style};
 use lowtide_model::Exit;
 use lowtide_probe::Root;
 use lowtide_probe::jobs::{self, Candidate};
-use lowtide_run::{Finished, SOCKET_NAME};
+use lowtide_run::{Finished, HookWhen, SOCKET_NAME};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use lowtide_wire::{Answer, Ask, LineReader, Snapshot, encode};
+use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 /// A recorder answers at once; one that does not is stopped or gone.
@@ -134,17 +139,19 @@ fn follow(socket: &Path, args: &WatchArgs, length: Option<Duration>) -> Result<(
 fn record_and_follow(args: &WatchArgs, pid: u32) -> Result<ExitCode, Failure> {
     let (recorder, recording, socket) = start_recorder(args, pid)?;
     let mut recorder = Leaving(recorder);
-    if args.recording.quiet {
-        let _ = recorder.0.wait();
-    } else {
-        follow(&socket, args, None)?;
+    match socket.filter(|_| !args.recording.quiet) {
+        Some(socket) => follow(&socket, args, None)?,
+        None => {
+            let _ = recorder.0.wait();
+        }
     }
     recorder.end();
     let told = recorder::read_back(&recording)?;
     let root = told.recording.meta.root;
     let process = told.recording.processes.iter().find(|process| Some(process.key) == root);
     let exit = process.and_then(|process| process.exit).unwrap_or(Exit::Unknown);
-    let finished = Finished { exit, recording: Ok(recording), survivors: Vec::new(), ooms: Vec::new() };
+    let ooms = recorder::ooms_of(&told.recording);
+    let finished = Finished { exit, recording: Ok(recording), survivors: Vec::new(), ooms };
     recorder::tell_end(&finished, &args.recording);
     Ok(ExitCode::SUCCESS)
 }
@@ -168,7 +175,7 @@ impl Drop for Leaving {
     }
 }
 
-fn start_recorder(args: &WatchArgs, pid: u32) -> Result<(Child, PathBuf, PathBuf), Failure> {
+fn start_recorder(args: &WatchArgs, pid: u32) -> Result<(Child, PathBuf, Option<PathBuf>), Failure> {
     let mut command = Command::new(recorder::own_program()?);
     command.args(["watch", "--recorder", &pid.to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
     if let Some(out) = &args.recording.out {
@@ -181,24 +188,41 @@ fn start_recorder(args: &WatchArgs, pid: u32) -> Result<(Child, PathBuf, PathBuf
     command
         .args(args.recording.interval.iter().flat_map(|time| ["--interval".to_owned(), milliseconds(*time)]));
     command.args(args.length.iter().flat_map(|time| ["--for".to_owned(), milliseconds(*time)]));
-    let mut child =
-        command.spawn().map_err(|error| Failure::new("cannot start a recorder").because(error))?;
-    let mut words = String::new();
-    if let Some(mut stdout) = child.stdout.take() {
-        let until = Instant::now() + START_PATIENCE;
-        let mut byte = [0];
-        while !words.ends_with('\n') && Instant::now() < until && matches!(stdout.read(&mut byte), Ok(1)) {
-            words.push(char::from(byte[0]));
-        }
+    for (when, hook) in args.recording.on.iter().filter(|(when, _)| *when != HookWhen::End) {
+        command.arg("--on").arg(format!("{}={hook}", when.word()));
     }
-    match serde_json::from_str::<(PathBuf, PathBuf)>(&words) {
-        Ok((recording, socket)) => Ok((child, recording, socket)),
+    // A group of its own: a Ctrl-C that ends the view must not cut the recording, and neither must a closed terminal.
+    command.process_group(0);
+    let mut child = command.spawn().map_err(|error| Failure::new("cannot start a recorder").because(error))?;
+    let line = child.stdout.take().map(first_line).unwrap_or_default();
+    match serde_json::from_slice::<(Vec<u8>, Option<Vec<u8>>)>(&line) {
+        Ok((recording, socket)) => Ok((child, path_of(recording), socket.map(path_of))),
         Err(_) => {
+            let _ = child.kill();
             let _ = child.wait();
-            Err(Failure::new(format!("cannot watch process {pid}"))
-                .because("its recorder did not start (see above)"))
+            Err(Failure::new(format!("cannot watch process {pid}")).because("its recorder did not start (see above)"))
         }
     }
+}
+
+fn path_of(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+/// The first line a recorder says, or what came of it in time.
+fn first_line(mut from: ChildStdout) -> Vec<u8> {
+    let until = Instant::now() + START_PATIENCE;
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while !line.ends_with(b"\n") && Instant::now() < until {
+        let mut waiting = [PollFd::new(from.as_fd(), PollFlags::POLLIN)];
+        let ready = poll(&mut waiting, PollTimeout::from(100_u8));
+        match ready {
+            Ok(0) | Err(nix::errno::Errno::EINTR) => {}
+            Ok(_) if matches!(from.read(&mut byte), Ok(1)) => line.push(byte[0]),
+            Ok(_) | Err(_) => break,
+        }
+    }
+    line
 }
 
 /// The recorder itself: no screen, one line on standard output that says where it is.

@@ -6,6 +6,7 @@ use lowtide_run::{Began, Listener};
 use lowtide_wire::Snapshot;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 
 /// Listens to a recorder for the person at the terminal.
 pub(crate) struct Console {
@@ -44,8 +45,10 @@ impl Console {
 impl Listener for Console {
     fn began(&mut self, run: &Began) {
         if self.introduces {
-            let here = (&run.recording, &run.socket);
-            let _ = render::say(&format!("{}\n", serde_json::json!(here)));
+            // As bytes: a path need not be text.
+            let socket = run.socket.as_ref().map(|path| path.as_os_str().as_bytes());
+            let here = (run.recording.as_os_str().as_bytes(), socket);
+            let _ = render::say(&format!("{}\n", serde_json::to_string(&here).unwrap_or_default()));
         }
     }
 

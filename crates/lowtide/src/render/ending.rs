@@ -13,6 +13,9 @@ use std::time::Duration;
 /// Lines of evidence at the end of a run.
 const EVIDENCE_LINES: usize = 4;
 
+/// A shorter run shows no floor worth a word.
+const SHORTEST_SECONDS: f64 = 5.0;
+
 /// What there is to say.
 pub(crate) struct Ending<'a> {
     pub(crate) finished: &'a Finished,
@@ -39,11 +42,16 @@ impl Ending<'_> {
     /// The answer, with the lines that bear it. `lowtide explain` says the rest.
     fn verdict(&self) -> String {
         let main = &self.told.verdict.main;
-        let mut text = format!("\n  {}\n", main.headline);
+        let seconds = self.told.summary.seconds;
+        if seconds < SHORTEST_SECONDS {
+            return format!("\n  too short to judge: {seconds:.1} s\n\n");
+        }
+        let until = if self.finished.ooms.is_empty() { "" } else { "until it was killed: " };
+        let mut text = format!("\n  {until}{}\n", main.headline);
         for line in main.evidence.iter().take(EVIDENCE_LINES) {
             let _ = writeln!(text, "    - {line}");
         }
-        if let Some(advice) = main.advice.first() {
+        if let Some(advice) = main.advice.first().filter(|_| self.finished.ooms.is_empty()) {
             let _ = writeln!(text, "    do: {advice}");
         }
         for finding in &self.told.verdict.findings {
@@ -60,7 +68,7 @@ impl Ending<'_> {
     fn how(&self) -> String {
         match self.finished.exit {
             Exit::Code(code) => format!("exit code {code}"),
-            Exit::Signal(9) if self.finished.ooms.is_empty() => {
+            Exit::Signal(9) if self.finished.ooms.is_empty() && counted(&self.told.recording) => {
                 "ended by signal 9 (SIGKILL); no OOM counter moved, so a person or a program sent it"
                     .to_owned()
             }
@@ -134,7 +142,7 @@ impl Ending<'_> {
         serde_json::json!({
             "schema": "lowtide.summary/1",
             "event": "end",
-            "recording": self.recording,
+            "recording": self.recording.to_string_lossy(),
             "run_id": recording.meta.run_id,
             "name": recording.meta.name,
             "argv": recording.meta.argv,
@@ -164,6 +172,12 @@ fn peak_words(summary: &lowtide_verdict::Summary) -> String {
         String::new()
     };
     format!("{peak}{band}{twice}")
+}
+
+/// Whether a counter of OOM kills could be read at all.
+fn counted(recording: &Recording) -> bool {
+    let cgroup = recording.cgroups.iter().any(|row| row.oom_kills.is_some());
+    cgroup || recording.host.iter().any(|row| row.oom_kills.is_some())
 }
 
 /// What this recording could not see, if anything.

@@ -1,10 +1,12 @@
 //! The view as plain lines, for a pipe, a log file or a terminal that cannot do more.
 
 use super::feed::{Feed, Link};
+use super::signals::Signals;
 use super::{Ended, ScreenError, words};
 use lowtide_model::Tick;
 use lowtide_wire::{Answer, Snapshot};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -19,8 +21,13 @@ pub(super) fn follow(mut feed: Feed, out: &mut impl Write) -> Result<Ended, Scre
     let mut gate = Gate::default();
     let mut last: Option<Box<Snapshot>> = None;
     let mut answers = Vec::new();
+    let caught = [Signal::SIGINT, Signal::SIGTERM];
+    let mut signals = Signals::catch(&caught).map_err(|errno| ScreenError::Follow(errno.into()))?;
     loop {
-        wait(&feed)?;
+        wait(&feed, &signals)?;
+        if let Some(signal) = signals.next() {
+            return Ok(Ended::Signal(signal as i32));
+        }
         let link = feed.take(&mut answers).map_err(ScreenError::Follow)?;
         for answer in answers.drain(..) {
             match answer {
@@ -74,8 +81,11 @@ fn gone_reader(error: io::Error) -> Result<Ended, ScreenError> {
     }
 }
 
-fn wait(feed: &Feed) -> Result<(), ScreenError> {
-    let mut fds = [PollFd::new(feed.as_fd(), PollFlags::POLLIN)];
+fn wait(feed: &Feed, signals: &Signals) -> Result<(), ScreenError> {
+    let mut fds = [
+        PollFd::new(feed.as_fd(), PollFlags::POLLIN),
+        PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+    ];
     match poll(&mut fds, PollTimeout::NONE) {
         Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
         Err(errno) => Err(ScreenError::Follow(errno.into())),

@@ -85,7 +85,9 @@ impl Session<'_> {
         meta.own_cpu_ns = self.live.own_cpu_ns();
         meta.own_peak_bytes = snapshot::own_peak().0;
         meta.dropped_rows = self.writer.health().dropped_rows;
+        let closed = self.writer.finish(meta);
+        // The file first: whoever stops us does not wait for a slow hook.
         self.hooks.wait();
-        self.writer.finish(meta)
+        closed
     }
 }
