@@ -87,12 +87,14 @@ pub(crate) fn forecast(
     let x_at = |rate: f64| facts.last + ((limit - level) / rate).max(0.0);
     let slowest = (rate - facts.growth.margin).max(rate * 0.01);
     let at = x_at(rate);
+    // By the clock people count from now; by steps, from the first.
+    let from = if clock.axis == Axis::Seconds { facts.last } else { 0.0 };
     Some(Forecast {
         limit_bytes: limit,
         at_step: (clock.axis != Axis::Seconds).then_some(at),
         in_seconds: clock.seconds(at - facts.last),
-        low: x_at(rate + facts.growth.margin),
-        high: x_at(slowest),
+        low: x_at(rate + facts.growth.margin) - from,
+        high: x_at(slowest) - from,
     })
 }
 
@@ -113,14 +115,23 @@ impl Clock {
     }
 }
 
+/// Whether a need that is known fits under a limit that is known.
+pub(crate) fn fits(needs: f64, limit: f64) -> Fits {
+    if needs > limit {
+        Fits::Exceeds
+    } else if needs > TIGHT * limit {
+        Fits::Tight
+    } else {
+        Fits::Fits
+    }
+}
+
 /// Whether it fits, by the winning explanation or the worst one still standing.
 pub(crate) fn outcome(seen: &Assessment, facts: &Facts, context: &Context, axis: Axis) -> Outcome {
     let limit = context.limit.map(lowtide_model::Bytes::as_f64);
     let needs = needs(seen, facts, context, axis);
     let is = match (needs, limit) {
-        (Some(needs), Some(limit)) if needs > limit => Fits::Exceeds,
-        (Some(needs), Some(limit)) if needs > TIGHT * limit => Fits::Tight,
-        (Some(_), Some(_)) => Fits::Fits,
+        (Some(needs), Some(limit)) => fits(needs, limit),
         (None, Some(_)) if seen.group == Group::Leak || endless(seen, facts) => Fits::Exceeds,
         (None | Some(_), None) | (None, Some(_)) => Fits::Unknown,
     };

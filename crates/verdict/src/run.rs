@@ -3,6 +3,7 @@
 //! The trainer's answer leads, unless another process leaks while the trainer does not. Everything else that grows
 //! is a finding of its own: a leaking helper, workers that copy shared pages, processes that multiply, GPU memory.
 
+use crate::budget::fits;
 use crate::causes::Signs;
 use crate::gaps::Asleep;
 use crate::judge::Judge;
@@ -10,9 +11,9 @@ use crate::live::{LiveJudge, feed};
 use crate::marks::Places;
 use crate::roles::RoleFound;
 use crate::track::Track;
-use crate::verdict::{Group, Kind, ProcessNamed, Verdict};
+use crate::verdict::{Fits, Group, Kind, Outcome, ProcessNamed, Verdict};
 use crate::words::{number, size};
-use lowtide_model::{Axis, Context, Exit, ProcKey, Process, Recording, Role};
+use lowtide_model::{Axis, Bytes, Context, Exit, ProcKey, Process, Recording, Role};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -59,10 +60,6 @@ pub fn judge_recording_with(recording: &Recording, asked: Context) -> RunVerdict
     verdict.main.file.clone_from(&name);
     verdict.findings.iter_mut().for_each(|f| f.file.clone_from(&name));
     verdict
-}
-
-fn last_private(track: &Track) -> f64 {
-    track.last_pss.map_or(0.0, |pss| pss.private.as_f64())
 }
 
 impl Verdict {
@@ -202,6 +199,7 @@ impl LiveJudge {
     /// Forked processes whose private pages grow while the shared ones shrink.
     fn copies(&self, role: &BTreeMap<ProcKey, Role>) -> Option<Verdict> {
         let (mut private, mut shared, mut count) = (0.0, 0.0, 0);
+        let (mut own, mut ahead) = (0.0, 0.0);
         let mut largest: Option<(f64, ProcKey)> = None;
         for (key, track) in &self.tracks {
             let forked = self.processes.get(key).is_some_and(|p| !p.execed);
@@ -215,16 +213,16 @@ impl LiveJudge {
             if up > WORTH * self.doubt && down >= FROM_SHARED * up {
                 private += up;
                 shared += down;
+                own += last.private.as_f64();
+                ahead += last.shared.as_f64();
                 count += 1;
                 largest = largest.filter(|l| l.0 >= up).or(Some((up, *key)));
             }
         }
         let (_, key) = largest?;
         let track = self.tracks.get(&key)?;
-        let mut judge = track.private.clone();
-        let (limit, limit_from) = self.limit(last_private(track));
-        judge.set_context(Context { limit, limit_from, ..Context::default() });
-        let mut verdict = judge.verdict_as(Kind::WorkerCopies);
+        let mut verdict = track.private.verdict_as(Kind::WorkerCopies);
+        verdict.outcome = self.when_all_is_copied(own, ahead);
         verdict.headline = format!(
             "worker copies: {count} forked processes made {} of shared pages their own; it ends when all is copied or they restart",
             size(private)
@@ -237,9 +235,25 @@ impl LiveJudge {
                 size(shared)
             ),
         );
+        verdict.evidence.insert(
+            1,
+            format!(
+                "they hold {} of their own and still share {}, which they may copy too",
+                size(own),
+                size(ahead)
+            ),
+        );
         verdict.confidence = 0.9;
         verdict.process = Some(self.named(key, role.get(&key).copied().unwrap_or(Role::Unknown)));
         Some(verdict)
+    }
+
+    /// Workers that copied everything hold what is theirs now and all they still share.
+    fn when_all_is_copied(&self, own: f64, ahead: f64) -> Outcome {
+        let (limit, limit_from) = self.limit(own);
+        let limit_bytes = limit.map(Bytes::as_f64);
+        let is = limit_bytes.map_or(Fits::Unknown, |limit| fits(own + ahead, limit));
+        Outcome { is, needs_bytes: Some(own + ahead), limit_bytes, limit_from }
     }
 
     fn gpu_verdicts(&self, role: &BTreeMap<ProcKey, Role>) -> Vec<Verdict> {

@@ -157,7 +157,7 @@ pub struct Forecast {
     pub at_step: Option<f64>,
     /// In how many seconds, if time is known.
     pub in_seconds: Option<f64>,
-    /// Earliest of its 95 % interval, in steps (or seconds where there are no steps).
+    /// Earliest of its 95 % interval, in steps (or seconds from now, where there are no steps).
     pub low: f64,
     /// Latest.
     pub high: f64,

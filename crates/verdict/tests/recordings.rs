@@ -278,6 +278,8 @@ fn forked_workers_that_un_share_are_told_as_copies() {
     let found = run.judged();
     assert_eq!(found.main.verdict, Kind::WorkerCopies, "{:#?}", found.main);
     assert!(found.main.evidence[0].contains("2 processes"));
+    let needs = found.main.outcome.needs_bytes.unwrap() / MIB;
+    assert!((3700.0..=3900.0).contains(&needs), "two workers with all 1,900 MiB of their own, not {needs}");
 }
 
 #[test]
@@ -392,7 +394,9 @@ fn the_machines_memory_is_the_limit_when_no_other_is_known() {
         ..HostRow::default()
     });
     let forecast = run.judged().main.forecast.unwrap();
-    assert!((180.0..=220.0).contains(&forecast.in_seconds.unwrap()), "{forecast:?}");
+    let seconds = forecast.in_seconds.unwrap();
+    assert!((180.0..=220.0).contains(&seconds), "{forecast:?}");
+    assert!(forecast.low <= seconds && seconds <= forecast.high, "the interval holds it: {forecast:?}");
 }
 
 #[test]
