@@ -83,6 +83,8 @@ pub(crate) struct Disk {
     folded: Instant,
     unfolded: bool,
     signed: Instant,
+    /// The newest tick whose announcement is on disk.
+    announced: Option<Tick>,
     dropped_told: u64,
     io_at_start: Option<u64>,
 }
@@ -115,6 +117,7 @@ impl Disk {
             folded: now,
             unfolded: false,
             signed: now,
+            announced: None,
             dropped_told: 0,
             io_at_start,
         };
@@ -165,7 +168,8 @@ impl Disk {
         self.fold_if_due(now);
         self.copy_if_due(batch.announced);
         let durable = match &self.place {
-            Place::Direct { .. } => batch.announced,
+            // Not the batch's: with nothing to write, its word is not on disk yet.
+            Place::Direct { .. } => self.announced,
             Place::Scratch(copies) => copies.holds,
         };
         Ok(Standing { durable, trouble: self.trouble(), snapshot_every: self.snapshot_every() })
@@ -176,6 +180,7 @@ impl Disk {
         match &result {
             Ok(()) => {
                 self.signed = now;
+                self.announced = batch.announced.or(self.announced);
                 self.unfolded = true;
                 self.dropped_told = batch.dropped;
                 if let Some(meta) = &batch.meta {
