@@ -190,7 +190,11 @@ impl<'a> Machine<'a> {
             let parent = self.processes.get(&top).map_or(0, |entry| entry.stat.ppid);
             match self.processes.get(&parent) {
                 // What is above us as well started the person who asks, not the job.
-                Some(entry) if !entry.surrounding && !ours.contains(&parent) && self.belongs_with(pid, top, entry) => {
+                Some(entry)
+                    if !entry.surrounding
+                        && !ours.contains(&parent)
+                        && self.belongs_with(pid, top, entry) =>
+                {
                     top = parent;
                 }
                 _ => break,

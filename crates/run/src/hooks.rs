@@ -2,8 +2,8 @@
 //!
 //! This is all the integration there is: Slack, mail or `scontrol requeue` are one shell line away.
 
-use serde::Serialize;
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use serde::Serialize;
 use std::io::{Seek, Write};
 use std::process::{Child, Command};
 use std::str::FromStr;

@@ -11,7 +11,8 @@ pub(crate) fn man(to: Option<&Path>) -> Result<ExitCode, Failure> {
     declaration.build();
     match to {
         Some(folder) => {
-            let cannot = |error| Failure::new(format!("cannot write into {}", folder.display())).because(error);
+            let cannot =
+                |error| Failure::new(format!("cannot write into {}", folder.display())).because(error);
             std::fs::create_dir_all(folder).map_err(cannot)?;
             clap_mangen::generate_to(declaration, folder)?;
         }

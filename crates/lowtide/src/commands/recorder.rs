@@ -19,7 +19,8 @@ pub(crate) fn runtime_dir() -> Result<PathBuf, Failure> {
     let uid = nix::unistd::getuid();
     // The kernel takes at most 108 bytes for a socket's path; ours adds a few dozen.
     let fits = |dir: &PathBuf| dir.as_os_str().len() <= 64;
-    let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir() && fits(dir));
+    let given =
+        std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir() && fits(dir));
     let folder =
         given.map_or_else(|| std::env::temp_dir().join(format!("lowtide-{uid}")), |dir| dir.join("lowtide"));
     let cannot = |error: std::io::Error| {

@@ -12,8 +12,8 @@ use lowtide_model::Exit;
 use lowtide_probe::Root;
 use lowtide_probe::jobs::{self, Candidate};
 use lowtide_run::{Finished, HookWhen, SOCKET_NAME};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use lowtide_wire::{Answer, Ask, LineReader, Snapshot, encode};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};
 use std::os::fd::AsFd;
@@ -193,14 +193,16 @@ fn start_recorder(args: &WatchArgs, pid: u32) -> Result<(Child, PathBuf, Option<
     }
     // A group of its own: a Ctrl-C that ends the view must not cut the recording, and neither must a closed terminal.
     command.process_group(0);
-    let mut child = command.spawn().map_err(|error| Failure::new("cannot start a recorder").because(error))?;
+    let mut child =
+        command.spawn().map_err(|error| Failure::new("cannot start a recorder").because(error))?;
     let line = child.stdout.take().map(first_line).unwrap_or_default();
     match serde_json::from_slice::<(Vec<u8>, Option<Vec<u8>>)>(&line) {
         Ok((recording, socket)) => Ok((child, path_of(recording), socket.map(path_of))),
         Err(_) => {
             let _ = child.kill();
             let _ = child.wait();
-            Err(Failure::new(format!("cannot watch process {pid}")).because("its recorder did not start (see above)"))
+            Err(Failure::new(format!("cannot watch process {pid}"))
+                .because("its recorder did not start (see above)"))
         }
     }
 }

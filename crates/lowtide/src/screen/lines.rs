@@ -82,10 +82,8 @@ fn gone_reader(error: io::Error) -> Result<Ended, ScreenError> {
 }
 
 fn wait(feed: &Feed, signals: &Signals) -> Result<(), ScreenError> {
-    let mut fds = [
-        PollFd::new(feed.as_fd(), PollFlags::POLLIN),
-        PollFd::new(signals.as_fd(), PollFlags::POLLIN),
-    ];
+    let mut fds =
+        [PollFd::new(feed.as_fd(), PollFlags::POLLIN), PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
     match poll(&mut fds, PollTimeout::NONE) {
         Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
         Err(errno) => Err(ScreenError::Follow(errno.into())),
