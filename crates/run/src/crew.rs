@@ -274,7 +274,11 @@ impl Crew {
             if member.footprint.first == Bytes::ZERO {
                 member.footprint.first = row.rss.last;
             }
-            self.total.sampled(&row);
+            let still =
+                |last: &SampleRow| last.rss.last == row.rss.last && last.minor_faults == row.minor_faults;
+            if !member.newest().is_some_and(still) {
+                self.total.sampled(&row);
+            }
             member.remember(now, row.rss.last);
             out.extend(member.gather.push(Measured { row }).map(Entry::Sample));
         }
