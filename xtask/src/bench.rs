@@ -158,12 +158,7 @@ impl Bench {
         let mib = 1024.0 * 1024.0;
         let hours = self.seconds as f64 / 3600.0;
         let kept_mib_hour = rows_in(&file, self.seconds)? as f64 * ROW_BYTES / mib / hours;
-        Ok(Ours {
-            cpu_per_tick,
-            peak_mib,
-            kept_mib_hour: kept / mib / hours,
-            written_mib_hour: written / mib / hours,
-        })
+        Ok(Ours { cpu_per_tick, peak_mib, kept_mib_hour, written_mib_hour: written / mib / hours })
     }
 
     fn psutil(&self) -> Result<f64, String> {
