@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 const SIGKILL: i32 = 9;
-/// A rise explains only a death that follows at once. Between the kill and the end of a large process its memory is
-/// taken apart, which the kernel does at tens of gigabytes a second.
-const CLAIM_TIME: Duration = Duration::from_secs(2);
+/// A rise explains only a death that follows at once: between the two lies the time in which the kernel takes the
+/// victim's memory apart. Longer, and a kill by hand after a stranger's death would be called the kernel's.
+const CLAIM_TIME: Duration = Duration::from_millis(600);
 
 /// One counter of OOM kills, with whom it is shared.
 #[derive(Clone, Debug)]
