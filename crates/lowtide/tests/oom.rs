@@ -99,7 +99,7 @@ fn strangers_in_the_cgroup_make_it_likely_and_a_killed_grandchild_is_named() {
     let _ = stranger.wait();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        said.contains("likely killed by the kernel") && said.contains("another process shares"),
+        said.contains("likely killed by the kernel") && said.contains("another process shares that cgroup"),
         "{said}"
     );
     let recording = read(&file);

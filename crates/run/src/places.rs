@@ -7,9 +7,9 @@ use crate::crew::{Crew, Member};
 use crate::oom::{Counter, Place as OomPlace};
 use crate::rows::Thin;
 use lowtide_model::{Bytes, CgroupRow, Event, EventKind, HostRow, LimitHeld, LimitKind, Reading, Span, Tick};
-use lowtide_probe::Root;
 use lowtide_probe::cgroup::{CgroupReading, Cgroups};
 use lowtide_probe::host::{Host, HostReading};
+use lowtide_probe::{Root, stat_of};
 use lowtide_store::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -100,7 +100,7 @@ impl Places {
         self.host_last = self.host.read();
         out.extend(host_row(now, &self.host_last).and_then(|row| self.host_thin.push(row)).map(Entry::Host));
         for place in self.cgroups.values_mut() {
-            place.read(now, crew, &self.own_pids);
+            place.read(&self.root, now, crew, &self.own_pids);
             out.extend(place.row(now).and_then(|row| place.thin.push(row)).map(Entry::Cgroup));
         }
         self.hold_limits(now, crew);
@@ -225,14 +225,17 @@ impl Place {
         place
     }
 
-    fn read(&mut self, now: Tick, crew: &Crew, own_pids: &BTreeSet<u32>) {
+    fn read(&mut self, root: &Root, now: Tick, crew: &Crew, own_pids: &BTreeSet<u32>) {
         self.last = self.cgroups.read();
         if self.looked_at.is_some_and(|at| now.since(at) < LOOK_EVERY) {
             return;
         }
         self.looked_at = Some(now);
         let ours: BTreeSet<u32> = crew.members().map(|member| member.facts.key.pid).collect();
-        let strange = |pid: &&u32| !ours.contains(pid) && !own_pids.contains(pid);
+        let known = |pid: &u32| ours.contains(pid) || own_pids.contains(pid);
+        // A child of the job that is younger than the last event is not in the crew yet, and no stranger.
+        let newborn = |pid: u32| stat_of(root, pid).known().is_none_or(|stat| known(&stat.ppid));
+        let strange = |pid: &&u32| !known(pid) && !newborn(**pid);
         let count = self.cgroups.members().known().map(|pids| pids.iter().filter(strange).count() as u32);
         // One that was there a moment ago may be the one that was killed.
         self.strangers_before = std::mem::replace(&mut self.strangers, count);
