@@ -24,10 +24,21 @@ pub(crate) fn python(name: &str, needs: &[&str]) -> Result<PathBuf, String> {
     Ok(python)
 }
 
+/// The same command with every signal as it should be. Who starts us in the background or under nohup has some of them
+/// ignored, which every process below inherits, and tests of signals would wait for ever.
+fn with_default_signals(command: &Command) -> Command {
+    let reset = ["--default-signal=INT,QUIT,HUP,TERM,USR1,USR2,TSTP"];
+    let works = Command::new("env").args(reset).arg("true").stderr(Stdio::null()).status();
+    let mut wrapped = Command::new(if works.is_ok_and(|status| status.success()) { "env" } else { "nice" });
+    wrapped.args(if wrapped.get_program() == "env" { &reset[..] } else { &["-n", "0"][..] });
+    wrapped.arg(command.get_program()).args(command.get_args()).current_dir(root());
+    wrapped
+}
+
 /// Runs every test of the workspace and ends with one line that counts them.
 pub(crate) fn test(rest: &[String]) -> Result<(), String> {
     let python = python("test-python", &PYTHON_NEEDS)?;
-    let mut command = cargo();
+    let mut command = with_default_signals(&cargo());
     command.args(["test", "--workspace", "--locked", "--no-fail-fast"]).args(rest);
     command.env("LOWTIDE_TEST_PYTHON", python).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("cannot start cargo test: {error}"))?;
