@@ -32,21 +32,24 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    /// Takes in a tick; gives the row that is now due, if one is.
-    pub(crate) fn push(&mut self, measured: Measured) -> Option<SampleRow> {
-        let row = merge(self.open.take(), measured.row);
+    /// Takes in a tick; gives the rows that are now due. A move after a rest gives two: the rest up to its end, then the
+    /// move, so that a plateau stands in the file as long as it was.
+    pub(crate) fn push(&mut self, measured: Measured) -> impl Iterator<Item = SampleRow> + use<> {
+        let tick = measured.row;
+        let moves = self.written.as_ref().is_some_and(|written| moved(&tick, written));
+        let rest = if moves { self.rest() } else { None };
+        let row = merge(self.open.take(), tick);
         let due = match &self.written {
             None => true,
-            Some(written) => {
-                moved(&row, written) || row.tick.since(written.tick) >= HEARTBEAT || row.pss.is_some()
-            }
+            Some(written) => moves || row.tick.since(written.tick) >= HEARTBEAT || row.pss.is_some(),
         };
+        let now = due.then_some(row);
         if due {
-            self.written = Some(row);
-            return Some(row);
+            self.written = now;
+        } else {
+            self.open = Some(row);
         }
-        self.open = Some(row);
-        None
+        rest.into_iter().chain(now)
     }
 
     /// What was gathered and not written: to be written when the process dies or the recording ends.
@@ -183,17 +186,22 @@ mod tests {
     #[test]
     fn a_flat_process_writes_two_rows_a_minute() {
         let mut gather = Gather::default();
-        let rows = (0..=600).filter_map(|second| gather.push(tick(second, 100))).count();
+        let rows = (0..=600).flat_map(|second| gather.push(tick(second, 100))).count();
         assert_eq!(rows, 21);
     }
 
     #[test]
-    fn a_peak_between_two_rows_is_in_the_next_one() {
+    fn a_move_after_a_rest_gives_the_rest_and_the_move() {
         let mut gather = Gather::default();
-        gather.push(tick(0, 1000));
-        assert!(gather.push(tick(1, 1001)).is_none(), "inside the deadband");
-        let row = gather.push(tick(2, 2000)).unwrap();
-        assert_eq!((row.rss.min, row.rss.max, row.ticks), (Bytes::from_mib(1001), Bytes::from_mib(2000), 2));
+        assert_eq!(gather.push(tick(0, 1000)).count(), 1);
+        assert_eq!(gather.push(tick(1, 1001)).count(), 0, "inside the deadband");
+        let rows: Vec<SampleRow> = gather.push(tick(2, 2000)).collect();
+        let told: Vec<_> = rows.iter().map(|row| (row.tick.seconds(), row.rss.max)).collect();
+        assert_eq!(
+            told,
+            [(1.0, Bytes::from_mib(1001)), (2.0, Bytes::from_mib(2000))],
+            "the rest to its end, then the move"
+        );
     }
 
     /// Resident memory of this test program.
@@ -217,7 +225,7 @@ mod tests {
                 let wobble = if pid == 0 { second / 60 % 50 } else { 0 };
                 let mut measured = tick(second, 400 + wobble);
                 measured.row.process = lowtide_model::ProcKey { pid: pid as u32 + 1, start_ticks: 1 };
-                if let Some(row) = gather.push(measured) {
+                for row in gather.push(measured) {
                     rows += 1;
                     judge.push_sample(&row);
                 }
@@ -244,7 +252,7 @@ mod tests {
         fn thinning_never_hides_a_peak_or_a_floor_or_a_tick(levels in prop::collection::vec(0u64..5000, 1..200)) {
             let mut gather = Gather::default();
             let mut rows: Vec<SampleRow> =
-                levels.iter().enumerate().filter_map(|(at, mib)| gather.push(tick(at as u64, *mib))).collect();
+                levels.iter().enumerate().flat_map(|(at, mib)| gather.push(tick(at as u64, *mib))).collect();
             rows.extend(gather.rest());
             let min = rows.iter().map(|row| row.rss.min).min().unwrap();
             let max = rows.iter().map(|row| row.rss.max).max().unwrap();
