@@ -16,6 +16,9 @@ use std::time::Duration;
 
 /// Who else lives in a cgroup, and which limit above it holds, is looked up this often: it takes a walk over folders.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// More strangers than this are many: then they are counted at every 15th look only.
+const MANY: u32 = 16;
+const MANY_EVERY: u32 = 15;
 /// Limits go into the recording this often, and whenever one changes.
 const LIMITS_EVERY: Duration = Duration::from_secs(30);
 /// ... or when this part more of one is taken.
@@ -34,8 +37,9 @@ struct Place {
     /// The lowest limit on the way up with its cgroup, and how much of it was taken.
     tight: Option<(Bytes, String)>,
     tight_used: Option<Bytes>,
-    /// When strangers and limits were last looked up.
+    /// When strangers and limits were last looked up, and how often.
     looked_at: Option<Tick>,
+    looks: u32,
 }
 
 /// The job's surroundings.
@@ -220,6 +224,7 @@ impl Place {
             tight: None,
             tight_used: None,
             looked_at: None,
+            looks: 0,
         };
         place.look_up();
         place
@@ -231,15 +236,25 @@ impl Place {
             return;
         }
         self.looked_at = Some(now);
+        self.look_up();
+        // Where many others live, one more or less changes nothing, and listing them all is dear.
+        self.looks += 1;
+        if self.strangers.is_some_and(|strangers| strangers > MANY) && !self.looks.is_multiple_of(MANY_EVERY)
+        {
+            return;
+        }
         let ours: BTreeSet<u32> = crew.members().map(|member| member.facts.key.pid).collect();
         let known = |pid: &u32| ours.contains(pid) || own_pids.contains(pid);
+        let others: Option<Vec<u32>> =
+            self.cgroups.members().known().map(|pids| pids.into_iter().filter(|pid| !known(pid)).collect());
         // A child of the job that is younger than the last event is not in the crew yet, and no stranger.
-        let newborn = |pid: u32| stat_of(root, pid).known().is_none_or(|stat| known(&stat.ppid));
-        let strange = |pid: &&u32| !known(pid) && !newborn(**pid);
-        let count = self.cgroups.members().known().map(|pids| pids.iter().filter(strange).count() as u32);
+        let newborn = |pid: &u32| stat_of(root, *pid).known().is_none_or(|stat| known(&stat.ppid));
+        let count = others.map(|others| match others.len() as u32 {
+            many if many > MANY => many,
+            _ => others.iter().filter(|pid| !newborn(pid)).count() as u32,
+        });
         // One that was there a moment ago may be the one that was killed.
         self.strangers_before = std::mem::replace(&mut self.strangers, count);
-        self.look_up();
     }
 
     /// Looks for the lowest limit on the way up.
