@@ -2,6 +2,7 @@
 
 use crate::{Bytes, ProcKey};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// A limit that is there or known not to be. A limit that cannot be seen is a missing `Limit`, not an endless one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +21,7 @@ pub enum LimitKind {
     /// A cgroup's limit, against its whole charge, others included.
     Cgroup {
         /// Which one.
-        path: String,
+        path: Arc<str>,
     },
     /// `RLIMIT_AS`, against that process's `VmSize`.
     AddressSpace {

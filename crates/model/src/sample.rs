@@ -5,6 +5,7 @@
 
 use crate::{Bytes, Limit, ProcKey, Tick};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// A value over the ticks of one row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,7 +111,7 @@ pub enum CgroupVersion {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CgroupRow {
     /// Path under the controller's mount.
-    pub path: String,
+    pub path: Arc<str>,
     /// Interface.
     pub version: CgroupVersion,
     /// The newest tick in it.

@@ -8,6 +8,7 @@
 use lowtide_model::Reading;
 use nix::sys::resource::{Resource, getrlimit};
 use std::fs::File;
+use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -104,6 +105,25 @@ impl OpenFile {
             Some(file) => read(file),
             None => read(&File::open(&self.path)?),
         }
+    }
+
+    /// Stands for the content: the same as long as that is.
+    pub(crate) fn print(&self) -> io::Result<u64> {
+        let mut hasher = DefaultHasher::new();
+        let mut buffer = [0; 4096];
+        self.with_file(|file| {
+            let mut at = 0;
+            while at < CAP as u64 {
+                match file.read_at(&mut buffer, at)? {
+                    0 => break,
+                    count => {
+                        hasher.write(buffer.get(..count).unwrap_or_default());
+                        at += count as u64;
+                    }
+                }
+            }
+            Ok(hasher.finish())
+        })
     }
 
     /// Reads and parses in one go, on a buffer of `N` bytes on the stack; longer files go to the heap.

@@ -66,7 +66,7 @@ fn a_kill_by_a_real_limit_is_counted_where_it_happened() {
     assert_eq!(before.limit, Reading::Known(Limit::At(Bytes(LIMIT))));
     assert_eq!(before.oom_kills, Reading::Known(0));
     let tight = cgroups.tight_limit().known().flatten().unwrap();
-    assert_eq!((tight.path.as_str(), tight.limit), (cgroups.path(), Bytes(LIMIT)));
+    assert_eq!((&tight.path, tight.limit), (cgroups.path(), Bytes(LIMIT)));
     assert_eq!(cgroups.members(), Reading::Known(vec![child.id()]));
     drop(child.stdin.take().map(|mut stdin| std::io::Write::write_all(&mut stdin, b"go\n")));
     let status = child.wait().unwrap();

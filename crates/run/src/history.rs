@@ -36,17 +36,17 @@ impl History {
 
     fn halve(&mut self) {
         self.width *= 2.0;
-        let bins = std::mem::replace(&mut self.bins, Vec::with_capacity(MOST));
-        for bin in bins {
-            let start = (bin.seconds / self.width).floor() * self.width;
-            match self.bins.last_mut() {
-                Some(last) if last.seconds >= start => {
-                    last.low_bytes = last.low_bytes.min(bin.low_bytes);
-                    last.high_bytes = last.high_bytes.max(bin.high_bytes);
-                }
-                Some(_) | None => self.bins.push(Point { seconds: start, ..bin }),
-            }
+        for bin in &mut self.bins {
+            bin.seconds = (bin.seconds / self.width).floor() * self.width;
         }
+        self.bins.dedup_by(|bin, last| {
+            let same = bin.seconds <= last.seconds;
+            if same {
+                last.low_bytes = last.low_bytes.min(bin.low_bytes);
+                last.high_bytes = last.high_bytes.max(bin.high_bytes);
+            }
+            same
+        });
     }
 
     pub(crate) fn points(&self) -> Vec<Point> {

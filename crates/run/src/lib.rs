@@ -17,6 +17,8 @@ mod session;
 mod signals;
 mod snapshot;
 mod socket;
+#[cfg(test)]
+mod steady;
 
 pub use hooks::{Hook, HookWhen, Hooks};
 pub use job::{JobSpec, StartError, Terminal};
@@ -45,6 +47,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub trait Listener {
     /// The recording has begun.
     fn began(&mut self, run: &Began);
+    /// Whether it wants to be told of ticks now. Putting a picture of the job together costs more than a tick.
+    fn wants_ticks(&self) -> bool;
     /// The job as it is now; every two seconds or so.
     fn tick(&mut self, snapshot: &Snapshot);
     /// Something a person should know now. Rare.
@@ -207,11 +211,21 @@ struct Setting {
 }
 
 fn record(
-    mut setting: Setting,
+    setting: Setting,
     subject: Subject,
     options: &Options,
     listener: &mut dyn Listener,
 ) -> Result<Finished, RunError> {
+    let Ended { exit, recording, survivors, ooms } = prepare(setting, subject, options, listener).live()?;
+    Ok(Finished { exit, recording, survivors, ooms })
+}
+
+fn prepare<'a>(
+    mut setting: Setting,
+    subject: Subject,
+    options: &'a Options,
+    listener: &'a mut dyn Listener,
+) -> Session<'a> {
     let key = setting.tree.living().find(|key| key.pid == setting.pid);
     let key = key.unwrap_or(ProcKey { pid: setting.pid, start_ticks: 0 });
     setting.meta.root = Some(key);
@@ -225,7 +239,7 @@ fn record(
     listener.began(&Began { root: key, source, recording, socket: socket_path });
     let judging = judging::Judging::new(&setting.meta);
     let slurm = limits::slurm(|name| std::env::var(name).ok());
-    let session = Session {
+    Session {
         options,
         listener,
         subject,
@@ -242,9 +256,7 @@ fn record(
         pace: Pace::new(options.interval, options.chosen),
         judging,
         live: Live::new(key, options.interval),
-    };
-    let Ended { exit, recording, survivors, ooms } = session.live()?;
-    Ok(Finished { exit, recording, survivors, ooms })
+    }
 }
 
 fn open_feed(options: &Options, scope: Scope) -> Feed {

@@ -6,6 +6,7 @@
 use lowtide_model::{Bytes, Exit, ProcKey, Tick};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 const SIGKILL: i32 = 9;
@@ -22,13 +23,13 @@ pub(crate) struct Counter {
     /// Processes there that are not of the job; `None` when that can't be told.
     pub(crate) strangers: Option<u32>,
     /// The limit that holds there, and the cgroup it belongs to.
-    pub(crate) limit: Option<(Bytes, String)>,
+    pub(crate) limit: Option<(Bytes, Arc<str>)>,
 }
 
 /// Whose counter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
-    Cgroup(String),
+    Cgroup(Arc<str>),
     Machine,
 }
 

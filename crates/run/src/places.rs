@@ -12,6 +12,7 @@ use lowtide_probe::host::{Host, HostReading};
 use lowtide_probe::{Root, stat_of};
 use lowtide_store::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Who else lives in a cgroup, and which limit above it holds, is looked up this often: it takes a walk over folders.
@@ -34,8 +35,10 @@ struct Place {
     peak: Option<Bytes>,
     strangers: Option<u32>,
     strangers_before: Option<u32>,
+    /// Stands for those who lived there, and for the job, when strangers were counted.
+    crowd: Option<(u64, u64)>,
     /// The lowest limit on the way up with its cgroup, and how much of it was taken.
-    tight: Option<(Bytes, String)>,
+    tight: Option<(Bytes, Arc<str>)>,
     tight_used: Option<Bytes>,
     /// When strangers and limits were last looked up, and how often.
     looked_at: Option<Tick>,
@@ -46,7 +49,7 @@ struct Place {
 pub(crate) struct Places {
     root: Root,
     own_pids: BTreeSet<u32>,
-    cgroups: BTreeMap<String, Place>,
+    cgroups: BTreeMap<Arc<str>, Place>,
     host: Host,
     host_last: HostReading,
     host_thin: Thin<HostRow>,
@@ -81,17 +84,17 @@ impl Places {
                 continue;
             };
             lived_in.insert(path.as_str());
-            if !self.cgroups.contains_key(path)
+            if !self.cgroups.contains_key(path.as_str())
                 && let Reading::Known(cgroups) = Cgroups::open(&self.root, member.facts.key.pid)
             {
                 if cgroups.hides_ancestors() {
                     out.push(Entry::Event(hidden(now, path)));
                 }
-                self.cgroups.insert(path.clone(), Place::new(cgroups));
+                self.cgroups.insert(path.as_str().into(), Place::new(cgroups));
             }
         }
         self.cgroups.retain(|path, place| {
-            let stays = lived_in.contains(path.as_str());
+            let stays = lived_in.contains(&**path);
             if !stays {
                 out.extend(place.farewell(now).map(Entry::Cgroup));
             }
@@ -147,20 +150,16 @@ impl Places {
     }
 
     /// The counters of OOM kills as of the last tick.
-    pub(crate) fn counters(&self) -> Vec<Counter> {
-        let mut counters: Vec<Counter> =
-            self.cgroups.iter().filter_map(|(path, place)| place.counter(path)).collect();
+    pub(crate) fn counters(&self) -> impl Iterator<Item = Counter> {
+        let cgroups = || self.cgroups.iter().filter_map(|(path, place)| place.counter(path));
         // A kill anywhere raises the victim's cgroup too: the machine's counter only helps where there is none.
-        if counters.is_empty()
-            && let Some(kills) = self.host_last.oom_kills.known()
-        {
-            counters.push(Counter { place: OomPlace::Machine, kills, strangers: None, limit: None });
-        }
-        counters
+        let machine = self.host_last.oom_kills.known().filter(|_| cgroups().next().is_none());
+        let of_machine = |kills| Counter { place: OomPlace::Machine, kills, strangers: None, limit: None };
+        cgroups().chain(machine.map(of_machine))
     }
 
     /// The counters as they are at this moment.
-    pub(crate) fn counters_now(&mut self) -> Vec<Counter> {
+    pub(crate) fn counters_now(&mut self) -> impl Iterator<Item = Counter> {
         for place in self.cgroups.values_mut() {
             place.last = place.cgroups.read();
         }
@@ -192,7 +191,7 @@ impl Places {
                 // A limit above the cgroup counts more than the cgroup; what that was a moment ago is near enough.
                 let here = place.last.working_set().filter(|_| path == place.cgroups.path());
                 let used = here.or(place.tight_used).or_else(|| place.last.working_set()).unwrap_or_default();
-                let kind = LimitKind::Cgroup { path: path.clone() };
+                let kind = LimitKind::Cgroup { path: Arc::clone(path) };
                 self.limits.push(LimitHeld { kind, limit: *limit, used });
             }
         }
@@ -206,7 +205,7 @@ impl Places {
             let used = crew.total().now().bytes;
             self.limits.push(LimitHeld { kind: LimitKind::Slurm, limit, used });
         }
-        self.limits.sort_by_key(LimitHeld::headroom);
+        self.limits.sort_unstable_by_key(LimitHeld::headroom);
         self.limits.dedup();
     }
 }
@@ -221,6 +220,7 @@ impl Place {
             last,
             strangers: None,
             strangers_before: None,
+            crowd: None,
             tight: None,
             tight_used: None,
             looked_at: None,
@@ -241,6 +241,11 @@ impl Place {
         self.looks += 1;
         if self.strangers.is_some_and(|strangers| strangers > MANY) && !self.looks.is_multiple_of(MANY_EVERY)
         {
+            return;
+        }
+        let crowd = self.cgroups.crowd().map(|crowd| (crowd, crew.fingerprint()));
+        if crowd.is_some() && crowd == std::mem::replace(&mut self.crowd, crowd) {
+            self.strangers_before = self.strangers;
             return;
         }
         let ours: BTreeSet<u32> = crew.members().map(|member| member.facts.key.pid).collect();
@@ -264,10 +269,10 @@ impl Place {
         self.tight = tight.map(|tight| (tight.limit, tight.path));
     }
 
-    fn counter(&self, path: &str) -> Option<Counter> {
+    fn counter(&self, path: &Arc<str>) -> Option<Counter> {
         let strangers = self.strangers.map(|now| now.max(self.strangers_before.unwrap_or(0)));
         let (kills, limit) = (self.last.oom_kills.known()?, self.tight.clone());
-        Some(Counter { place: OomPlace::Cgroup(path.to_owned()), kills, strangers, limit })
+        Some(Counter { place: OomPlace::Cgroup(Arc::clone(path)), kills, strangers, limit })
     }
 
     /// One last look: a job that was killed leaves its peak behind.
@@ -288,7 +293,7 @@ impl Place {
             usage.max = peak.max(used);
         }
         Some(CgroupRow {
-            path: self.cgroups.path().to_owned(),
+            path: Arc::clone(self.cgroups.path()),
             version: self.cgroups.version(),
             tick: now,
             ticks: 1,

@@ -412,7 +412,7 @@ impl Session<'_> {
     }
 
     /// Looks at everything once.
-    fn tick(&mut self, now_ns: u64) {
+    pub(crate) fn tick(&mut self, now_ns: u64) {
         let before = self.live.now;
         self.live.now = self.crew.tick_of(now_ns);
         self.note_gap(before);
@@ -543,7 +543,8 @@ impl Session<'_> {
 
     fn tell(&mut self) {
         let followed = self.socket.as_ref().is_some_and(ControlSocket::followed);
-        let due = self.live.told.is_none_or(|told| self.live.now.since(told) >= TELL_EVERY);
+        let due = self.live.told.is_none_or(|told| self.live.now.since(told) >= TELL_EVERY)
+            && self.listener.wants_ticks();
         if !followed && !due {
             return;
         }

@@ -52,10 +52,11 @@ impl Listener for Console {
         }
     }
 
+    fn wants_ticks(&self) -> bool {
+        self.may_title()
+    }
+
     fn tick(&mut self, snapshot: &Snapshot) {
-        if !self.may_title() {
-            return;
-        }
         if !std::mem::replace(&mut self.titled, true) {
             render::complain("\x1b[22;2t");
         }

@@ -23,7 +23,7 @@ pub(crate) fn cut_off_note(recording: &Recording) -> Option<String> {
 
 /// The cgroup that was fullest in its last row.
 fn near_cgroup(recording: &Recording) -> Option<(Bytes, Bytes, String)> {
-    let last: BTreeMap<&str, _> = recording.cgroups.iter().map(|row| (row.path.as_str(), row)).collect();
+    let last: BTreeMap<&str, _> = recording.cgroups.iter().map(|row| (&*row.path, row)).collect();
     let near = last.into_iter().filter_map(|(path, row)| {
         let Some(Limit::At(limit)) = row.limit else { return None };
         // The highest of the last ticks, without what the kernel takes back before it kills.

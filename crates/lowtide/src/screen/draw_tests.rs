@@ -49,7 +49,7 @@ fn job() -> Snapshot {
         },
         bytes_per_minute: 35.0 * 1_048_576.0,
         limits: vec![
-            held(LimitKind::Cgroup { path: "/job".to_owned() }, 4_096, 3_200),
+            held(LimitKind::Cgroup { path: "/job".into() }, 4_096, 3_200),
             held(LimitKind::Host, 64_000, 20_000),
         ],
         roles: vec![RoleLine {
@@ -164,7 +164,7 @@ fn hostile() -> impl Strategy<Value = String> {
 
 fn any_kind() -> impl Strategy<Value = LimitKind> {
     prop_oneof![
-        hostile().prop_map(|path| LimitKind::Cgroup { path }),
+        hostile().prop_map(|path| LimitKind::Cgroup { path: path.into() }),
         any::<u32>().prop_map(|pid| LimitKind::AddressSpace { process: ProcKey { pid, start_ticks: 0 } }),
         Just(LimitKind::Host),
         Just(LimitKind::DevShm),

@@ -40,7 +40,7 @@ pub(crate) fn clean_snapshot(snapshot: &mut Snapshot) {
     }
     for limit in limits {
         if let LimitKind::Cgroup { path } = &mut limit.kind {
-            clean_in_place(path);
+            *path = clean(path).into();
         }
     }
     headline.iter_mut().for_each(clean_in_place);
@@ -161,7 +161,7 @@ mod tests {
     fn every_limit_has_its_words() {
         let process = ProcKey { pid: 4711, start_ticks: 1 };
         assert_eq!(limit_name(&LimitKind::AddressSpace { process }), "address space of 4711");
-        assert_eq!(limit_name(&LimitKind::Cgroup { path: "/foo".to_owned() }), "cgroup /foo");
+        assert_eq!(limit_name(&LimitKind::Cgroup { path: "/foo".into() }), "cgroup /foo");
         let none = LimitHeld { kind: LimitKind::Slurm, limit: Bytes::ZERO, used: Bytes::ZERO };
         assert_eq!(limit_words(&none), "Slurm 100 % of 0 B, 0 B left");
     }

@@ -5,6 +5,7 @@ use crate::open_file::OpenFile;
 use crate::parse::{self, CgroupStat};
 use lowtide_model::{Bytes, CgroupVersion, Limit, Pressure, Reading};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// One look at a memory cgroup. The charge and its split include the cgroups below.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -54,7 +55,7 @@ impl CgroupReading {
 #[derive(Debug)]
 pub struct Level {
     version: CgroupVersion,
-    path: String,
+    path: Arc<str>,
     dir: PathBuf,
     usage: OpenFile,
     limit: Reading<OpenFile>,
@@ -77,7 +78,7 @@ struct Rest {
 }
 
 impl Level {
-    pub(super) fn open(version: CgroupVersion, path: String, dir: PathBuf) -> Reading<Self> {
+    pub(super) fn open(version: CgroupVersion, path: Arc<str>, dir: PathBuf) -> Reading<Self> {
         let (usage, limit) = match version {
             CgroupVersion::V1 => ("memory.usage_in_bytes", "memory.limit_in_bytes"),
             CgroupVersion::V2 => ("memory.current", "memory.max"),
@@ -94,7 +95,7 @@ impl Level {
     }
 
     /// Path, as seen from our mount.
-    pub fn path(&self) -> &str {
+    pub fn path(&self) -> &Arc<str> {
         &self.path
     }
 

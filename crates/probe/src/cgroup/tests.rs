@@ -83,7 +83,7 @@ fn v2_is_read_with_all_its_levels_and_the_tightest_limit_named() {
     // The root of v2 has no memory files of its own.
     machine.fake.file("sys/fs/cgroup/cgroup.procs", "1\n").unwrap();
     let mut cgroups = machine.open().known().unwrap();
-    assert_eq!((cgroups.version(), cgroups.path()), (CgroupVersion::V2, "/user.slice/job.scope"));
+    assert_eq!((cgroups.version(), &**cgroups.path()), (CgroupVersion::V2, "/user.slice/job.scope"));
     assert_eq!((cgroups.levels().len(), cgroups.hides_ancestors()), (2, false));
     let reading = cgroups.read();
     assert_eq!(
@@ -101,7 +101,7 @@ fn v2_is_read_with_all_its_levels_and_the_tightest_limit_named() {
     let some = Pressure { some_avg10: 2.0, full_avg10: 1.0, some_total_us: 5, full_total_us: 4 };
     assert_eq!(reading.pressure, Reading::Known(some));
     let tight =
-        TightLimit { path: "/user.slice".to_owned(), limit: Bytes(8_000_000), used: Some(Bytes(2_750_000)) };
+        TightLimit { path: "/user.slice".into(), limit: Bytes(8_000_000), used: Some(Bytes(2_750_000)) };
     assert_eq!(cgroups.tight_limit(), Reading::Known(Some(tight)));
     assert_eq!(cgroups.members(), Reading::Known(vec![7, 8]));
 }
@@ -113,7 +113,7 @@ fn a_controller_switched_off_below_leads_to_the_level_that_has_it() {
     machine.v2("/a", 1_000_000, "2000000\n");
     machine.fake.file("sys/fs/cgroup/a/b/c/cgroup.procs", "7\n").unwrap();
     let mut cgroups = machine.open().known().unwrap();
-    assert_eq!(cgroups.path(), "/a");
+    assert_eq!(&**cgroups.path(), "/a");
     assert_eq!(cgroups.read().limit, Reading::Known(Limit::At(Bytes(2_000_000))));
     assert_eq!(cgroups.members(), Reading::Known(vec![7, 8]), "those below are charged to it too");
 }
@@ -124,11 +124,11 @@ fn limits_above_a_cgroup_namespace_are_unknown_not_endless() {
     machine.namespace("cgroup:[4026532700]");
     machine.v2("", 1_000_000, "max\n");
     let mut cgroups = machine.open().known().unwrap();
-    assert_eq!((cgroups.path(), cgroups.hides_ancestors()), ("/", true));
+    assert_eq!((&**cgroups.path(), cgroups.hides_ancestors()), ("/", true));
     assert_eq!(cgroups.tight_limit(), Reading::Unsupported);
     machine.v2("", 1_000_000, "5000000\n");
     let tight = cgroups.tight_limit().known().flatten().unwrap();
-    assert_eq!((tight.path.as_str(), tight.limit), ("/", Bytes(5_000_000)));
+    assert_eq!((&*tight.path, tight.limit), ("/", Bytes(5_000_000)));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_bind_mount_shows_a_part_of_the_hierarchy() {
     machine.namespace("cgroup:[4026531835]");
     machine.v2("/job", 10, "100\n");
     let cgroups = machine.open().known().unwrap();
-    assert_eq!((cgroups.path(), cgroups.hides_ancestors()), ("/job", true));
+    assert_eq!((&**cgroups.path(), cgroups.hides_ancestors()), ("/job", true));
     let outside = Machine::new("0::/docker/other\n", mount);
     assert_eq!(outside.open().map(|_| ()), Reading::Unsupported);
     let leads_out = Machine::new("0::/../other\n", V2_MOUNT);
@@ -163,7 +163,7 @@ fn v1_is_found_beside_an_empty_v2_and_tells_hidden_limits() {
     machine.v1("", 9_000_000, V1_NONE, V1_NONE);
     let mut cgroups = machine.open().known().unwrap();
     assert_eq!(
-        (cgroups.version(), cgroups.path(), cgroups.hides_ancestors()),
+        (cgroups.version(), &**cgroups.path(), cgroups.hides_ancestors()),
         (CgroupVersion::V1, "/job", true)
     );
     let reading = cgroups.read();
@@ -175,7 +175,7 @@ fn v1_is_found_beside_an_empty_v2_and_tells_hidden_limits() {
     assert_eq!((reading.anon, reading.kernel), (Some(Bytes(500_000)), Some(Bytes(90_000))));
     assert_eq!((reading.swap, reading.pressure), (Reading::Known(Bytes(77)), Reading::Unsupported));
     let tight = cgroups.tight_limit().known().flatten().unwrap();
-    assert_eq!((tight.path.as_str(), tight.limit, tight.used), ("(hidden)", Bytes(6_000_000), None));
+    assert_eq!((&*tight.path, tight.limit, tight.used), ("(hidden)", Bytes(6_000_000), None));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use lowtide_model::{
 };
 use rusqlite::{Connection, Result};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Row numbers to read: after the first, up to the second.
 pub(crate) type Range = (i64, i64);
@@ -16,7 +17,7 @@ pub(crate) type Range = (i64, i64);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     pub(crate) processes: BTreeMap<u64, ProcKey>,
-    pub(crate) cgroups: BTreeMap<u64, (String, CgroupVersion)>,
+    pub(crate) cgroups: BTreeMap<u64, (Arc<str>, CgroupVersion)>,
     pub(crate) gpus: BTreeMap<u64, (u32, String)>,
 }
 
@@ -244,7 +245,7 @@ pub(crate) fn cgroup_paths(conn: &Connection, names: &mut Names) -> Result<()> {
         let (path, version) = (cells.text(), cells.count());
         let version = if version == Some(1) { CgroupVersion::V1 } else { CgroupVersion::V2 };
         if let (Ok(id), Some(path)) = (u64::try_from(id), path) {
-            names.cgroups.insert(id, (path, version));
+            names.cgroups.insert(id, (path.into(), version));
         }
     })
 }
@@ -387,7 +388,7 @@ pub(crate) fn limits(conn: &Connection, names: &Names) -> Result<Vec<LimitHeld>>
         let process = cells.count().and_then(|id| names.processes.get(&id).copied());
         let (limit, used) = (cells.bytes(), cells.bytes());
         let kind = match kind.as_str() {
-            "cgroup" => path.map(|path| LimitKind::Cgroup { path }),
+            "cgroup" => path.map(|path| LimitKind::Cgroup { path: path.into() }),
             "address_space" => process.map(|process| LimitKind::AddressSpace { process }),
             "host" => Some(LimitKind::Host),
             "dev_shm" => Some(LimitKind::DevShm),

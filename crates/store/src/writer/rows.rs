@@ -11,6 +11,7 @@ use lowtide_model::{
 };
 use rusqlite::{Connection, OptionalExtension, Result, params};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Numbers remembered before the table is begun anew (a storm of short processes must not grow us).
 const REMEMBERED: usize = 4096;
@@ -19,7 +20,7 @@ const REMEMBERED: usize = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     processes: BTreeMap<ProcKey, i64>,
-    cgroups: BTreeMap<String, i64>,
+    cgroups: BTreeMap<Arc<str>, i64>,
     gpus: BTreeMap<u32, i64>,
     /// The facts of the living: what a recording that has to begin anew needs.
     living: BTreeMap<ProcKey, Process>,
@@ -275,7 +276,7 @@ impl Numbers {
         conn.prepare_cached("DELETE FROM limit_held")?.execute([])?;
         for held in limits {
             let (kind, path, process) = match &held.kind {
-                LimitKind::Cgroup { path } => ("cgroup", Some(path), None),
+                LimitKind::Cgroup { path } => ("cgroup", Some(&**path), None),
                 LimitKind::AddressSpace { process } => ("address_space", None, Some(*process)),
                 LimitKind::Host => ("host", None, None),
                 LimitKind::DevShm => ("dev_shm", None, None),
