@@ -21,8 +21,8 @@ use lowtide_wire::{Answer, Snapshot};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, raise};
-use nix::unistd::{read, write};
+use nix::sys::signal::{Signal, kill, raise};
+use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid, read, write};
 use seat::Seat;
 use status::Recorder;
 use std::collections::VecDeque;
@@ -109,6 +109,22 @@ fn hangup_is_ignored() -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
     mask & 1 << (Signal::SIGHUP as u32 - 1) != 0
+}
+
+/// Stops us, the recorder and through it the job, as Ctrl-Z without us would. Where no shell waits to wake us up again
+/// the kernel would not stop anybody, and neither do we.
+fn suspend_everybody() {
+    let above = getppid();
+    let has_shell = |below: Pid| {
+        let above = lowtide_probe::stat_of(&lowtide_probe::Root::live(), below.as_raw() as u32).known();
+        let above = above.map(|stat| Pid::from_raw(stat.ppid as i32));
+        above.is_some_and(|above| {
+            getsid(Some(above)) == getsid(None) && getpgid(Some(above)).is_ok_and(|group| group != getpgrp())
+        })
+    };
+    if has_shell(above) || has_shell(getpgrp()) {
+        let _ = kill(Pid::from_raw(0), Signal::SIGTSTP);
+    }
 }
 
 /// Whether the relay goes on.
@@ -291,7 +307,15 @@ impl<'a> Relay<'a> {
         }
         match read(self.seat.keys(), chunk) {
             Ok(0) => self.seat.lose_keys(),
-            Ok(count) => self.typed.extend(chunk.get(..count).unwrap_or_default()),
+            Ok(count) => {
+                for key in chunk.get(..count).unwrap_or_default() {
+                    if pty::suspends(self.master.as_fd(), *key) {
+                        suspend_everybody();
+                    } else {
+                        self.typed.push_back(*key);
+                    }
+                }
+            }
             Err(Errno::EINTR | Errno::EAGAIN) => {}
             Err(_) => self.seat.lose_keys(),
         }

@@ -160,3 +160,86 @@ fn ctrl_c_at_the_terminal_reaches_the_job_once() {
     assert!(child.wait().unwrap().success());
     assert_eq!(heard(&stage), ["SIGINT", "SIGQUIT", "SIGTERM", "SIGTERM"]);
 }
+
+/// A terminal that is read word by word.
+struct Terminal {
+    file: std::fs::File,
+    unread: String,
+}
+
+impl Terminal {
+    /// Reads on until these words appear.
+    fn until(&mut self, words: &str) {
+        loop {
+            if let Some(at) = self.unread.find(words) {
+                self.unread.drain(..at + words.len());
+                return;
+            }
+            let mut buffer = [0; 1024];
+            let length = self.file.read(&mut buffer).unwrap();
+            self.unread.push_str(&String::from_utf8_lossy(&buffer[..length]));
+        }
+    }
+
+    fn type_in(&mut self, keys: &str) {
+        self.file.write_all(keys.as_bytes()).unwrap();
+    }
+}
+
+#[test]
+fn ctrl_z_at_a_shell_stops_the_job_and_fg_wakes_it() {
+    for screen in [&[][..], &["--screen"]] {
+        let stage = Stage::new();
+        let pty = nix::pty::openpty(None, None).unwrap();
+        let mut shell = Command::new("bash");
+        let copy = || Stdio::from(pty.slave.try_clone().unwrap());
+        shell.args(["--norc", "--noprofile", "-i"]).env("PS1", "shell> ").env("TERM", "xterm");
+        shell.stdin(copy()).stdout(copy()).stderr(copy());
+        take_terminal(&mut shell, pty.slave.as_raw_fd());
+        let mut shell = shell.spawn().unwrap();
+        let mut terminal = Terminal { file: pty.master.into(), unread: String::new() };
+        terminal.until("shell>");
+        let (pid_file, lowtide) = (stage.path("pid"), support::lowtide());
+        let job = format!("sh -c 'echo $$ >{}; echo re\"\"ady; exec sleep 300'", pid_file.display());
+        let (file, screen) = (stage.path("run.tide"), screen.join(" "));
+        let line = format!("{} run --out {} {screen} -- {job}\n", lowtide.display(), file.display());
+        terminal.type_in(&line);
+        terminal.until("ready");
+        let job: i32 = std::fs::read_to_string(pid_file).unwrap().trim().parse().unwrap();
+        terminal.type_in("\x1a");
+        terminal.until("Stopped");
+        terminal.until("shell>");
+        eventually("the job is stopped", || (state(job) == 'T').then_some(()));
+        terminal.type_in("fg\n");
+        eventually("the job goes on", || (state(job) == 'S').then_some(()));
+        terminal.type_in("\x03");
+        terminal.until("shell>");
+        assert!(!support::lives(job as u32), "Ctrl-C after fg reaches the job");
+        terminal.type_in("exit\n");
+        shell.wait().unwrap();
+    }
+}
+
+#[test]
+fn the_job_ignores_blocks_and_catches_what_it_would_without_lowtide() {
+    let stage = Stage::new();
+    // 32 and 33 belong to the C library, which takes them over in whatever has threads.
+    let own = |hex: &str| u64::from_str_radix(hex, 16).unwrap() & !(3 << 31);
+    let sets = |ignored: &str, through: bool| -> Vec<(String, u64)> {
+        let file = stage.path(&format!("{}.tide", ignored.replace(' ', "-")));
+        let run = format!("{} run --quiet --out {} --", support::lowtide().display(), file.display());
+        let front = if through { run.as_str() } else { "" };
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("trap '' {ignored}; {front} cat /proc/self/status")]);
+        let text = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+        let sets = text.lines().filter(|line| line.starts_with("Sig") && !line.starts_with("SigQ"));
+        sets.filter_map(|line| line.split_once(":\t"))
+            .map(|(name, hex)| (name.to_owned(), own(hex)))
+            .collect()
+    };
+    for ignored in ["PIPE", "HUP PIPE USR1", "QUIT"] {
+        let without = sets(ignored, false);
+        assert_eq!(without.len(), 4, "{without:?}");
+        assert_eq!(sets(ignored, true), without, "with {ignored} ignored");
+    }
+}

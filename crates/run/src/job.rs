@@ -3,7 +3,7 @@
 use lowtide_model::Exit;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, signal, sigprocmask};
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -87,6 +87,7 @@ fn refused(program: &OsString, cause: std::io::Error) -> StartError {
 #[allow(unsafe_code, reason = "work between fork and exec has no safe interface")]
 fn prepare(command: &mut Command, restore: &Restore, slave: Option<OwnedFd>) {
     let (mask, descriptors) = (restore.mask, restore.descriptors);
+    let broken_pipe = before_main::broken_pipe();
     let before_exec = move || {
         if let Some((soft, hard)) = descriptors {
             setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
@@ -97,11 +98,42 @@ fn prepare(command: &mut Command, restore: &Restore, slave: Option<OwnedFd>) {
             let taken = unsafe { libc::ioctl(slave.as_raw_fd(), libc::TIOCSCTTY, 0) };
             nix::errno::Errno::result(taken)?;
         }
+        // SAFETY: neither disposition runs code of ours.
+        unsafe { signal(Signal::SIGPIPE, broken_pipe) }?;
         sigprocmask(SigmaskHow::SIG_SETMASK, Some(&mask), None)?;
         Ok(())
     };
     // SAFETY: the closure makes only async-signal-safe system calls and allocates nothing.
     unsafe { command.pre_exec(before_exec) };
+}
+
+/// What the caller wanted done about a broken pipe. Rust's runtime changes it before `main`, so it is read before that.
+mod before_main {
+    #![allow(unsafe_code, reason = "only the program's table of initialisers comes before the runtime")]
+
+    use nix::sys::signal::SigHandler;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    static IGNORED: AtomicBool = AtomicBool::new(false);
+
+    extern "C" fn look() {
+        // SAFETY: all zeroes is a valid sigaction, and the call only fills it in.
+        let ignored = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) == 0
+                && action.sa_sigaction == libc::SIG_IGN
+        };
+        IGNORED.store(ignored, Ordering::Relaxed);
+    }
+
+    // SAFETY: the table holds addresses of functions that may be called before `main`; this one makes one system call.
+    #[used]
+    #[unsafe(link_section = ".init_array")]
+    static LOOK: extern "C" fn() = look;
+
+    pub(super) fn broken_pipe() -> SigHandler {
+        if IGNORED.load(Ordering::Relaxed) { SigHandler::SigIgn } else { SigHandler::SigDfl }
+    }
 }
 
 /// Collects one child that has ended, ours or an orphan's, if there is one.

@@ -6,7 +6,7 @@
 //! same to us, so a **witness** stands beside us: a process that does nothing and blocks everything. If the signal is
 //! pending there as well, the sender addressed everybody.
 
-use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{ForkResult, Pid, getpgid, getpgrp};
 use std::fs::File;
@@ -127,8 +127,8 @@ impl Witness {
         let Ok(length) = self.status.read_at(&mut text, 0) else {
             return false;
         };
-        let bit = 1_u64 << (signal as u32 - 1);
-        pending_mask(&text[..length]) & bit != 0
+        let status = &text[..length];
+        (mask(status, "SigPnd:") | mask(status, "ShdPnd:")) & bit(signal) != 0
     }
 
     /// Sends it away.
@@ -142,13 +142,16 @@ fn pipe() -> nix::Result<(OwnedFd, OwnedFd)> {
     nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)
 }
 
-/// The signals pending for a process: `SigPnd` and `ShdPnd` of its status.
-fn pending_mask(status: &[u8]) -> u64 {
+/// One set of signals in a process's status.
+fn mask(status: &[u8], name: &str) -> u64 {
     let text = String::from_utf8_lossy(status);
-    let line = |name: &str| {
-        text.lines().find_map(|line| u64::from_str_radix(line.strip_prefix(name)?.trim(), 16).ok())
-    };
-    line("SigPnd:").unwrap_or(0) | line("ShdPnd:").unwrap_or(0)
+    let mask = |line: &str| u64::from_str_radix(line.strip_prefix(name)?.trim(), 16).ok();
+    text.lines().find_map(mask).unwrap_or(0)
+}
+
+/// Its bit in such a set.
+fn bit(signal: Signal) -> u64 {
+    1 << (signal as u32 - 1)
 }
 
 /// The witness's whole life: everything blocked, forgetting one pending signal whenever asked, until we are gone.
@@ -194,10 +197,26 @@ impl Forwarder {
         if everybody && self.job_was_addressed() {
             return Passed::BySender;
         }
-        match kill(self.job, signal) {
+        match self.send(signal) {
             Ok(()) => Passed::ByUs,
             Err(_) => Passed::Nobody,
         }
+    }
+
+    /// A job in a session of its own has no shell above it, and the kernel drops SIGTSTP there: it is stopped in the way
+    /// that always works, and with it its group, which the terminal's Ctrl-Z would have reached.
+    fn send(&self, signal: Signal) -> nix::Result<()> {
+        match (self.stand, signal) {
+            (Stand::Apart, Signal::SIGTSTP) if !self.handles(signal) => killpg(self.job, Signal::SIGSTOP),
+            (Stand::Apart, Signal::SIGCONT) => killpg(self.job, signal),
+            _ => kill(self.job, signal),
+        }
+    }
+
+    /// Whether the job catches or ignores a signal.
+    fn handles(&self, signal: Signal) -> bool {
+        let status = std::fs::read(format!("/proc/{}/status", self.job)).unwrap_or_default();
+        (mask(&status, "SigCgt:") | mask(&status, "SigIgn:")) & bit(signal) != 0
     }
 
     /// A job that left our group does not get what is sent to the group.
@@ -214,7 +233,7 @@ mod tests {
     fn pending_signals_are_read_from_both_lines() {
         let status =
             b"Name:\tx\nSigPnd:\t0000000000000002\nShdPnd:\t0000000000004000\nSigBlk:\tffffffffffffffff\n";
-        assert_eq!(pending_mask(status), 0x4002);
-        assert_eq!(pending_mask(b"garbage"), 0);
+        assert_eq!((mask(status, "SigPnd:"), mask(status, "ShdPnd:")), (2, 0x4000));
+        assert_eq!(mask(b"garbage", "SigPnd:"), 0);
     }
 }

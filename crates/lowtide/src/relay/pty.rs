@@ -3,7 +3,8 @@
 use nix::fcntl::{OFlag, open};
 use nix::pty::{Winsize, grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::stat::Mode;
-use nix::sys::termios::{SetArg, tcgetattr, tcsetattr};
+use nix::sys::termios::{LocalFlags, SetArg, SpecialCharacterIndices, tcgetattr, tcgetsid, tcsetattr};
+use nix::unistd::tcgetpgrp;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -49,6 +50,17 @@ pub(super) fn job_size(size: Winsize, reserve_rows: u16) -> Winsize {
     let rows = size.ws_row - reserve_rows;
     let pixels = u32::from(size.ws_ypixel) * u32::from(rows) / u32::from(size.ws_row.max(1));
     Winsize { ws_row: rows, ws_ypixel: pixels as u16, ..size }
+}
+
+/// Whether this key suspends the job itself. A job that is a shell and has another job in front suspends that alone,
+/// which the terminal's line discipline does.
+pub(super) fn suspends(master: BorrowedFd<'_>, key: u8) -> bool {
+    let of_job = || tcgetpgrp(master).ok() == tcgetsid(master).ok();
+    tcgetattr(master).is_ok_and(|settings| {
+        settings.local_flags.contains(LocalFlags::ISIG)
+            && settings.control_chars[SpecialCharacterIndices::VSUSP as usize] == key
+            && key != 0
+    }) && of_job()
 }
 
 mod ioctls {
