@@ -19,6 +19,21 @@ fn the_exit_code_is_the_commands_own() {
 }
 
 #[test]
+fn completions_offer_what_the_help_shows_and_nothing_else() {
+    let stage = Stage::new();
+    let output = stage.output(&["completions", "bash"]);
+    let script = String::from_utf8(output.stdout).unwrap();
+    let offers = script
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("opts="))
+        .find(|opts| opts.len() > 2)
+        .unwrap();
+    let offered = |word: &str| offers.split(['"', ' ']).any(|one| one == word);
+    assert!(offered("run") && offered("explain"), "{offers}");
+    assert!(!offered("relay") && !offered("gpu-helper") && !offered("demo-job"), "{offers}");
+}
+
+#[test]
 fn a_death_by_a_real_time_signal_is_an_end_like_any_other() {
     let stage = Stage::new();
     assert_eq!(stage.output(&["run", "--", "sh", "-c", "kill -36 $$"]).status.code(), Some(128 + 36));

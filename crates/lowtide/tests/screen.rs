@@ -125,7 +125,7 @@ fn snapshot() -> Snapshot {
             role: Role::Trainer,
             count: 1,
             rss_bytes: Bytes::from_mib(700),
-            bytes_per_minute: 0.0,
+            bytes_per_minute: None,
         }],
         processes: vec![ProcessLine {
             key: ProcKey { pid: 4711, start_ticks: 1 },

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// `stat` and `status` are read when `statm` moved, and every so many ticks all the same.
 const SLOW_EVERY: u32 = 10;
+/// What is kept of a command line.
+const MOST_ARGV_BYTES: usize = 64 << 10;
 /// Roles are worked out anew at most this often: they follow memory, which moves at every tick.
 const ROLES_EVERY: Duration = Duration::from_secs(2);
 /// Faults beyond growth worth a look: below this, un-sharing cannot matter to anybody.
@@ -63,12 +65,10 @@ impl Member {
     }
 
     /// Change since about a minute ago, in bytes a minute.
-    pub(crate) fn bytes_per_minute(&self, now: Tick) -> f64 {
-        let (Some((then, before)), Some(row)) = (self.minute_ago, self.newest()) else {
-            return 0.0;
-        };
+    pub(crate) fn bytes_per_minute(&self, now: Tick) -> Option<f64> {
+        let ((then, before), row) = self.minute_ago.zip(self.newest())?;
         let minutes = now.since(then).as_secs_f64() / 60.0;
-        if minutes > 0.1 { (row.rss.last.as_f64() - before.as_f64()) / minutes } else { 0.0 }
+        (minutes > 0.1).then(|| (row.rss.last.as_f64() - before.as_f64()) / minutes)
     }
 
     /// Keeps the RSS of one to two minutes ago.
@@ -367,11 +367,27 @@ fn copied(before: &Pss, now: &Pss) -> Option<Bytes> {
     (both.0 >= UNSHARING_LEAST / 4).then_some(both)
 }
 
+/// A command line of thousands of words (a list of files) is cut: every fork of it would be kept with all of them.
+fn shortened(mut argv: Vec<String>) -> Vec<String> {
+    let mut bytes = 0;
+    let fits = |word: &&String| {
+        bytes += word.len() + size_of::<String>();
+        bytes <= MOST_ARGV_BYTES
+    };
+    let kept = argv.iter().take_while(fits).count();
+    if kept < argv.len() {
+        let left = argv.len() - kept;
+        argv.truncate(kept);
+        argv.push(format!("[... {left} more]"));
+    }
+    argv
+}
+
 /// Fills in who a process is; gives its limit of address space.
 fn identify(facts: &mut Process, reader: &mut ProcessReader) -> Option<Bytes> {
     let identity = reader.identity();
     if let Some(argv) = identity.argv.known().filter(|argv| !argv.is_empty()) {
-        facts.argv = mask_argv(&argv);
+        facts.argv = mask_argv(&shortened(argv));
     }
     facts.comm = identity.comm.known().unwrap_or_default();
     facts.env = identity.env.known().unwrap_or_default();
@@ -442,5 +458,21 @@ impl Reaped {
 
     fn take(&mut self, pid: u32) -> Option<Exit> {
         self.exits.remove(&pid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_of_thousands_of_words_is_cut_and_says_so() {
+        let long: Vec<String> = (0..20_000).map(|word| format!("file-{word}")).collect();
+        let kept = shortened(long.clone());
+        assert!(kept.iter().map(String::len).sum::<usize>() < MOST_ARGV_BYTES);
+        let left = long.len() - (kept.len() - 1);
+        assert_eq!(kept.last(), Some(&format!("[... {left} more]")));
+        assert_eq!(kept[..kept.len() - 1], long[..kept.len() - 1]);
+        assert_eq!(shortened(long[..50].to_vec()), long[..50]);
     }
 }

@@ -85,7 +85,7 @@ impl Session<'_> {
                 high_bytes: estimate.high.max(total),
                 rss_sum_bytes: estimate.rss_sum,
             },
-            bytes_per_minute: if minutes > 0.1 { grown / minutes } else { 0.0 },
+            bytes_per_minute: (minutes > 0.1).then(|| grown / minutes),
             limits: self.places.limits().to_vec(),
             roles: self.role_lines(&roles),
             processes: self.process_lines(&roles),
@@ -109,12 +109,14 @@ impl Session<'_> {
         let mut lines: BTreeMap<Role, RoleLine> = BTreeMap::new();
         for member in self.crew.members() {
             let role = roles.get(&member.facts.key).map_or(Role::Unknown, |(role, _)| *role);
-            let empty = RoleLine { role, count: 0, rss_bytes: Bytes::ZERO, bytes_per_minute: 0.0 };
+            let empty = RoleLine { role, count: 0, rss_bytes: Bytes::ZERO, bytes_per_minute: None };
             let line = lines.entry(role).or_insert(empty);
             line.count += 1;
             let rss = member.newest().map_or(Bytes::ZERO, |row| row.rss.last);
             line.rss_bytes = line.rss_bytes.saturating_add(rss);
-            line.bytes_per_minute += member.bytes_per_minute(self.live.now);
+            let rate = member.bytes_per_minute(self.live.now);
+            line.bytes_per_minute =
+                rate.map_or(line.bytes_per_minute, |rate| Some(line.bytes_per_minute.unwrap_or(0.0) + rate));
         }
         let mut lines: Vec<RoleLine> = lines.into_values().collect();
         lines.sort_by_key(|line| std::cmp::Reverse(line.rss_bytes));

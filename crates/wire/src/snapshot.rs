@@ -26,7 +26,7 @@ pub struct RoleLine {
     /// Their RSS together.
     pub rss_bytes: Bytes,
     /// Change over the last minute or so, in bytes a minute.
-    pub bytes_per_minute: f64,
+    pub bytes_per_minute: Option<f64>,
 }
 
 /// One living process.
@@ -100,7 +100,7 @@ pub struct Snapshot {
     /// The whole tree.
     pub total: Total,
     /// Change over the last minute or so, in bytes a minute.
-    pub bytes_per_minute: f64,
+    pub bytes_per_minute: Option<f64>,
     /// Limits found, smallest headroom first.
     pub limits: Vec<LimitHeld>,
     /// By role, largest first.

@@ -8,7 +8,11 @@ use std::process::ExitCode;
 
 pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut cli::declaration(), "lowtide", &mut text);
+    let whole = cli::declaration();
+    // What other parts of lowtide call is nothing to be offered to a person.
+    let shown = whole.get_subcommands().filter(|command| !command.is_hide_set());
+    let mut shown = clap::Command::new("lowtide").args(whole.get_arguments()).subcommands(shown);
+    clap_complete::generate(shell, &mut shown, "lowtide", &mut text);
     render::say(&String::from_utf8_lossy(&text))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -166,13 +166,13 @@ mod tests {
             role,
             count,
             rss_bytes: Bytes::from_mib(mib),
-            bytes_per_minute: 0.0,
+            bytes_per_minute: None,
         };
         Snapshot {
             name: "vlm".to_owned(),
             tick: Tick::from_seconds(61.0),
             running: true,
-            bytes_per_minute: 1_048_576.0,
+            bytes_per_minute: Some(1_048_576.0),
             limits: vec![LimitHeld { kind: LimitKind::Host, limit: Bytes(100), used: Bytes(40) }],
             roles: vec![role(Role::Trainer, 1, 500), role(Role::LoaderWorker, 4, 200)],
             ..Snapshot::default()

@@ -74,11 +74,12 @@ impl Listener for Console {
 
 /// Memory, rate, limit: what fits into a title.
 fn title(snapshot: &Snapshot) -> String {
-    let rate = lowtide_model::ByteDelta(snapshot.bytes_per_minute as i64);
+    let rate =
+        snapshot.bytes_per_minute.map(|rate| format!(" {}/min", lowtide_model::ByteDelta(rate as i64)));
     let limit = snapshot
         .limits
         .first()
         .map(|held| format!(", {} left of {}", held.headroom(), super::limit_name(held)));
     let name = plain(&snapshot.name, 40);
-    format!("{name}: {} {rate}/min{}", snapshot.total.bytes, limit.unwrap_or_default())
+    format!("{name}: {}{}{}", snapshot.total.bytes, rate.unwrap_or_default(), limit.unwrap_or_default())
 }

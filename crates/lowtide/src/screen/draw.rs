@@ -180,7 +180,7 @@ fn header(snapshot: &Snapshot, width: u16) -> Line<'static> {
 
 fn total(snapshot: &Snapshot, palette: Palette) -> Line<'static> {
     let total = snapshot.total;
-    let grows = snapshot.bytes_per_minute > total.bytes.as_f64() * 0.01;
+    let grows = snapshot.bytes_per_minute.is_some_and(|rate| rate > total.bytes.as_f64() * 0.01);
     let look = if grows { palette.look(Color::Yellow) } else { Look::new() };
     let mut spans = vec![
         Span::styled(total.bytes.to_string(), Look::new().add_modifier(Modifier::BOLD)),

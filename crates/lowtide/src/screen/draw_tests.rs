@@ -47,7 +47,7 @@ fn job() -> Snapshot {
             high_bytes: Bytes::from_mib(3_150),
             rss_sum_bytes: Bytes::from_mib(5_000),
         },
-        bytes_per_minute: 35.0 * 1_048_576.0,
+        bytes_per_minute: Some(35.0 * 1_048_576.0),
         limits: vec![
             held(LimitKind::Cgroup { path: "/job".into() }, 4_096, 3_200),
             held(LimitKind::Host, 64_000, 20_000),
@@ -56,7 +56,7 @@ fn job() -> Snapshot {
             role: Role::Trainer,
             count: 1,
             rss_bytes: Bytes::from_mib(2_800),
-            bytes_per_minute: 30.0 * 1_048_576.0,
+            bytes_per_minute: Some(30.0 * 1_048_576.0),
         }],
         processes: vec![process(4711, Some(1), Role::Trainer, 2_800), process(1, None, Role::Wrapper, 20)],
         processes_seen: 9,
@@ -188,9 +188,9 @@ prop_compose! {
 prop_compose! {
     fn any_snapshot()(
         names in (hostile(), hostile(), hostile()), headline in prop::option::of(hostile()),
-        warnings in prop::collection::vec(hostile(), 0..6), tick: u64, total: (u64, u64, u64, u64), rate: f64,
+        warnings in prop::collection::vec(hostile(), 0..6), tick: u64, total: (u64, u64, u64, u64), rate: Option<f64>,
         limits in prop::collection::vec((any_kind(), any::<u64>(), any::<u64>()), 0..8),
-        roles in prop::collection::vec((any::<u32>(), any::<u64>(), any::<f64>()), 0..6),
+        roles in prop::collection::vec((any::<u32>(), any::<u64>(), any::<Option<f64>>()), 0..6),
         processes in prop::collection::vec(any_process(), 0..30), running: bool, cost: (f64, u64, f64),
     ) -> Snapshot {
         let limit = |(kind, limit, used)| LimitHeld { kind, limit: Bytes(limit), used: Bytes(used) };

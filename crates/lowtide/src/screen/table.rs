@@ -107,7 +107,7 @@ fn roles(snapshot: &Snapshot, palette: Palette) -> Table<'static> {
 }
 
 fn role_row(line: &RoleLine, palette: Palette) -> Row<'static> {
-    let grows = line.bytes_per_minute > line.rss_bytes.as_f64() * 0.01;
+    let grows = line.bytes_per_minute.is_some_and(|rate| rate > line.rss_bytes.as_f64() * 0.01);
     let look = if grows { palette.look(Color::Yellow) } else { Look::new() };
     Row::new([
         Text::from(line.role.word()),

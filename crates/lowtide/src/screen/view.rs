@@ -252,7 +252,7 @@ mod tests {
                 role: Role::Helper,
                 count: 1,
                 rss_bytes: Bytes::ZERO,
-                bytes_per_minute: 0.0,
+                bytes_per_minute: None,
             }],
             ..Snapshot::default()
         }))

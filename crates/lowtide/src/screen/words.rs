@@ -60,11 +60,10 @@ pub(crate) fn elapsed(seconds: f64) -> String {
 }
 
 /// A rate with its sign.
-pub(crate) fn rate(bytes_per_minute: f64) -> String {
-    if bytes_per_minute.is_finite() {
-        format!("{}/min", ByteDelta(bytes_per_minute.round() as i64))
-    } else {
-        "rate unknown".to_owned()
+pub(crate) fn rate(bytes_per_minute: Option<f64>) -> String {
+    match bytes_per_minute.filter(|rate| rate.is_finite()) {
+        Some(rate) => format!("{}/min", ByteDelta(rate.round() as i64)),
+        None => "rate unknown".to_owned(),
     }
 }
 
@@ -147,7 +146,7 @@ mod tests {
         let snapshot = Snapshot {
             tick: Tick::from_seconds(75.0),
             limits: vec![held(LimitKind::Host, 1000, 900), held(LimitKind::DevShm, 64, 1)],
-            bytes_per_minute: 1_048_576.0,
+            bytes_per_minute: Some(1_048_576.0),
             ..Snapshot::default()
         };
         let line = state_line(&snapshot);
@@ -177,7 +176,7 @@ mod tests {
         #[test]
         fn no_number_panics(seconds in any::<f64>(), per_minute in any::<f64>()) {
             prop_assert!(!elapsed(seconds).is_empty());
-            prop_assert!(!rate(per_minute).is_empty());
+            prop_assert!(!rate(Some(per_minute)).is_empty());
         }
     }
 }
