@@ -74,6 +74,12 @@ pub struct Context {
     pub validation_x: Vec<f64>,
     /// Checkpoints were written at these x.
     pub save_x: Vec<f64>,
+    /// Something was logged at these x.
+    pub log_x: Vec<f64>,
+    /// A new shard of the data was opened at these x.
+    pub shard_x: Vec<f64>,
+    /// Steps ended at these x, where x does not count them.
+    pub step_x: Vec<f64>,
 }
 
 impl Context {

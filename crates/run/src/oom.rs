@@ -42,6 +42,12 @@ pub struct OomCall {
     pub certain: bool,
     /// The sentence.
     pub text: String,
+    /// The limit that ended it, where it is known.
+    #[serde(default)]
+    pub limit_bytes: Option<Bytes>,
+    /// Whose limit that is.
+    #[serde(default)]
+    pub limit_from: Option<String>,
 }
 
 /// Remembers the counters and which of their rises already have a death.
@@ -104,7 +110,14 @@ fn sentence(process: ProcKey, counter: &Counter) -> OomCall {
             )
         }
     };
-    OomCall { process, certain: doubt.is_none(), text }
+    let limit = counter.limit.as_ref();
+    OomCall {
+        process,
+        certain: doubt.is_none(),
+        text,
+        limit_bytes: limit.map(|limit| limit.0),
+        limit_from: limit.map(|limit| format!("cgroup {}", limit.1)),
+    }
 }
 
 #[cfg(test)]

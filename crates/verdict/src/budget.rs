@@ -135,7 +135,13 @@ pub(crate) fn outcome(seen: &Assessment, facts: &Facts, context: &Context, axis:
         (None, Some(_)) if seen.group == Group::Leak || endless(seen, facts) => Fits::Exceeds,
         (None | Some(_), None) | (None, Some(_)) => Fits::Unknown,
     };
-    Outcome { is, needs_bytes: needs, limit_bytes: limit, limit_from: context.limit_from.clone() }
+    Outcome {
+        is,
+        needs_bytes: needs,
+        limit_bytes: limit,
+        limit_from: context.limit_from.clone(),
+        death: None,
+    }
 }
 
 fn endless(seen: &Assessment, facts: &Facts) -> bool {

@@ -1,11 +1,13 @@
 //! The causes that a recording can show beside the curve's own shape: each with its rule, its number and its advice.
 //!
 //! A kind says what memory does; a cause says what usually makes it do so. The letters are those of the catalogue that
-//! the project's survey of reports made. Not here: causes that are kinds or findings of their own (fills, worker copies,
-//! page cache, processes that multiply), and those that no recording shows (kernel caches per input shape, rollouts).
+//! the project's survey of reports made. Not here: causes that are kinds or findings of their own (fills: A, worker
+//! copies: B, page cache: E, processes that multiply: F, fragmentation of GPU memory).
 
+use crate::allocator::Tensors;
+use crate::phrases::counted;
+use crate::phrases::{number, size};
 use crate::verdict::{Fits, Group, Kind, Verdict};
-use crate::words::{number, size};
 use lowtide_model::Role;
 
 /// What was seen beside the curve. What was not looked at stays empty, and its rules are silent.
@@ -30,6 +32,14 @@ pub(crate) struct Signs {
     pub(crate) bus_errors: usize,
     /// Compile workers, what they hold, and what all processes hold.
     pub(crate) compilers: (usize, f64, f64),
+    /// Different input shapes, and the memory that came with each, where memory follows their number.
+    pub(crate) per_shape: Option<(f64, f64)>,
+    /// What runs rollouts here, and how far the object store moved meanwhile.
+    pub(crate) rollouts: Option<(&'static str, f64)>,
+    /// Loader workers that each filled up and stopped, and what each took.
+    pub(crate) buffers: Option<(usize, f64)>,
+    /// What tensors did.
+    pub(crate) tensors: Tensors,
 }
 
 /// The highest level by what the job was doing.
@@ -61,7 +71,11 @@ const COMPILERS: (usize, f64) = (4, 0.2);
 /// From this many threads on, glibc has made several arenas.
 const MANY_THREADS: u32 = 4;
 
-const CAUSES: [Cause; 8] = [
+/// Tensors are what grows when they make up this part of the growth, and are not when they make up less than that.
+const TENSORS: f64 = 0.5;
+const NOT_TENSORS: f64 = 0.1;
+
+const CAUSES: [Cause; 13] = [
     Cause {
         id: 'L',
         rule: shared_memory_is_short,
@@ -88,6 +102,31 @@ const CAUSES: [Cause; 8] = [
         advice: "look at what the training loop keeps: a loss summed without detach() or item(), outputs or logs in a list that is never cleared",
     },
     Cause {
+        id: 'D',
+        rule: tensors_grow,
+        advice: "find who keeps tensors: a loss or outputs kept without detach(), a list that is never cleared",
+    },
+    Cause {
+        id: 'D',
+        rule: logs_keep,
+        advice: "look at what logging keeps: a history, histograms, pictures; write them out and drop them",
+    },
+    Cause {
+        id: 'J',
+        rule: shapes_keep,
+        advice: "pad or bucket input lengths so that few shapes occur, or cap the cache of kernel plans (LRU_CACHE_CAPACITY for CPUs, TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT for GPUs)",
+    },
+    Cause {
+        id: 'M',
+        rule: rollouts_keep,
+        advice: "keep rollouts in the object store instead of the driver, update the inference engine, and turn its multimodal cache off",
+    },
+    Cause {
+        id: 'N',
+        rule: loaders_buffer,
+        advice: "use fewer loader workers, or smaller prefetch and shuffle buffers or row groups: they multiply",
+    },
+    Cause {
         id: 'O',
         rule: a_helper_grows,
         advice: "the helper belongs to a library, not to the training loop: update or bound that library, or turn the helper off",
@@ -109,6 +148,7 @@ impl Verdict {
     pub(crate) fn tell_causes(&mut self, signs: &Signs) {
         let found: Vec<(String, &str)> =
             CAUSES.iter().filter_map(|cause| Some(((cause.rule)(self, signs)?, cause.advice))).collect();
+        self.evidence.extend(not_tensors(signs));
         for (i, (evidence, advice)) in found.into_iter().enumerate() {
             self.evidence.push(evidence);
             self.advice.insert(i.min(self.advice.len()), advice.to_owned());
@@ -154,6 +194,72 @@ fn the_loop_keeps(verdict: &Verdict, signs: &Signs) -> Option<String> {
         .then(|| format!("the trainer itself keeps {} at every step", size(per_step)))
 }
 
+fn tensors_grow(_: &Verdict, signs: &Signs) -> Option<String> {
+    let (cpu, grown) = (signs.tensors.cpu?, signs.grown);
+    (grown > signs.worth && cpu.grown() >= TENSORS * grown).then(|| {
+        format!(
+            "tensors on the CPU grew by {} of the {} that came: they are what grows",
+            size(cpu.grown()),
+            size(grown)
+        )
+    })
+}
+
+fn logs_keep(verdict: &Verdict, _: &Signs) -> Option<String> {
+    let logged = verdict.group == Group::Leak && verdict.follows == Some("log");
+    logged.then(|| {
+        format!(
+            "each log raises the floor, {} in all",
+            size(verdict.floor.end_bytes - verdict.floor.start_bytes)
+        )
+    })
+}
+
+fn shapes_keep(_: &Verdict, signs: &Signs) -> Option<String> {
+    let (shapes, each) = signs.per_shape?;
+    (signs.grown > signs.worth).then(|| {
+        format!(
+            "memory follows the {} seen so far, about {} for each new one",
+            counted(shapes, "input shape"),
+            size(each)
+        )
+    })
+}
+
+fn rollouts_keep(verdict: &Verdict, signs: &Signs) -> Option<String> {
+    let (engine, store) = signs.rollouts?;
+    let grows = matches!(verdict.group, Group::Leak | Group::TooEarly) && signs.grown > signs.worth;
+    (grows && store < signs.grown / 2.0).then(|| {
+        format!("this process of a job with {engine} grew by {}, while shared memory (the object store) moved by {}", size(signs.grown), size(store))
+    })
+}
+
+fn loaders_buffer(verdict: &Verdict, signs: &Signs) -> Option<String> {
+    let by_shard = (verdict.follows == Some("shard") && signs.grown > signs.worth)
+        .then(|| format!("memory comes and goes with the shards of the data, {} so far", size(signs.grown)));
+    let (workers, each) = signs.buffers.map_or((0, 0.0), |b| b);
+    let filled = (workers > 0).then(|| {
+        format!(
+            "{workers} loader workers each filled buffers of about {} and stopped: {} in all",
+            size(each),
+            size(workers as f64 * each)
+        )
+    });
+    filled.or(by_shard)
+}
+
+/// What a count of tensors rules out.
+fn not_tensors(signs: &Signs) -> Option<String> {
+    let (cpu, grown) = (signs.tensors.cpu?, signs.grown);
+    (grown > signs.worth && cpu.grown() < NOT_TENSORS * grown).then(|| {
+        format!(
+            "tensors on the CPU moved by {} while {} came: it is not tensors",
+            size(cpu.grown().abs()),
+            size(grown)
+        )
+    })
+}
+
 fn a_helper_grows(verdict: &Verdict, signs: &Signs) -> Option<String> {
     let helper = signs.role == Some(Role::Helper);
     (verdict.group == Group::Leak && helper)
@@ -181,10 +287,17 @@ fn compilers_hold_much(_: &Verdict, signs: &Signs) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::allocator::Ends;
     use crate::judge::Judge;
     use lowtide_model::{Axis, Context, Metric};
 
     const MIB: f64 = 1_048_576.0;
+
+    /// Tensors of 10 MiB that grew by so much.
+    fn tensors(grown_mib: f64) -> Tensors {
+        let first = 10.0 * MIB;
+        Tensors { cpu: Some(Ends { first, last: grown_mib.mul_add(MIB, first) }), ..Tensors::default() }
+    }
 
     fn verdict(kind: Kind, fits: Fits) -> Verdict {
         let mut verdict = Judge::new(Context::default(), Axis::Seconds, Metric::Anon).verdict_as(kind);
@@ -224,6 +337,16 @@ mod tests {
             ("", &flat, Signs { peaks: Peaks { eval: 104.0 * MIB, ..outside }, ..base }),
             ("D", &leak, Signs { role: trainer, per_step: Some(MIB), ..base }),
             ("", &settled, Signs { role: trainer, per_step: Some(MIB), ..base }),
+            ("D", &leak, Signs { tensors: tensors(90.0), ..base }),
+            ("", &leak, Signs { tensors: tensors(4.0), ..base }),
+            ("D", &Verdict { follows: Some("log"), ..leak.clone() }, base),
+            ("", &Verdict { follows: Some("log"), ..flat.clone() }, base),
+            ("J", &settled, Signs { per_shape: Some((40.0, 2.0 * MIB)), ..base }),
+            ("M", &leak, Signs { rollouts: Some(("Ray", 3.0 * MIB)), ..base }),
+            ("", &leak, Signs { rollouts: Some(("Ray", 90.0 * MIB)), ..base }),
+            ("", &flat, Signs { rollouts: Some(("Ray", 3.0 * MIB)), ..base }),
+            ("N", &flat, Signs { buffers: Some((4, 300.0 * MIB)), ..base }),
+            ("N", &Verdict { follows: Some("shard"), ..settled.clone() }, base),
             ("O", &leak, Signs { role: helper, ..base }),
             ("I", &settled, Signs { threads: 16, ..base }),
             ("", &verdict(Kind::WarmUp, Fits::Fits), Signs { threads: 16, ..base }),
@@ -233,6 +356,19 @@ mod tests {
         for (expected, verdict, signs) in table {
             assert_eq!(told(verdict, &signs), expected, "{signs:?}");
         }
+    }
+
+    #[test]
+    fn tensors_that_stay_are_ruled_out_with_the_numbers() {
+        let mut told = verdict(Kind::Leak, Fits::Exceeds);
+        told.tell_causes(&Signs {
+            grown: 100.0 * MIB,
+            worth: MIB,
+            tensors: tensors(1.0),
+            ..Signs::default()
+        });
+        let line = "tensors on the CPU moved by 1.00 MiB while 100 MiB came: it is not tensors";
+        assert!(told.evidence.iter().any(|l| l == line), "{:?}", told.evidence);
     }
 
     #[test]

@@ -58,6 +58,26 @@ pub(crate) fn at_events(series: &Series, places: &[f64]) -> Option<EventGrowth> 
     (found.across >= ACROSS && later >= LATER * all && 3 * rose >= 2 * events).then_some(found)
 }
 
+/// How many stretches between the places have enough samples to show a level.
+pub(crate) fn resolved(series: &Series, places: &[f64]) -> usize {
+    levels(series.bins(), places).len()
+}
+
+/// What is let go at each place after it came between them: the teeth of a saw. `None` when the floor just rises.
+pub(crate) fn saw_tooth(series: &Series, places: &[f64]) -> Option<f64> {
+    let levels = levels(series.bins(), places);
+    let events = levels.len().checked_sub(1).filter(|&n| n >= FEWEST)?;
+    let mut falls: Vec<f64> = levels.windows(2).map(|w| w[0].1 - w[1].0).collect();
+    let mut rises: Vec<f64> = levels.iter().map(|l| l.1 - l.0).collect();
+    let (first, last) = (levels.first()?.0, levels.last()?.0);
+    let always = falls.iter().filter(|fall| **fall > 0.0).count();
+    let (fall, rise) = (quantile(&mut falls, 0.5), quantile(&mut rises, 0.5));
+    let spread = quantile(&mut falls, 0.84) - quantile(&mut falls, 0.16);
+    let clear =
+        fall > spread.max(0.0) && fall > 0.5 * rise && (last - first).abs() < fall * events as f64 / 4.0;
+    (clear && rise > 0.0 && 5 * always >= 4 * events).then_some(fall)
+}
+
 /// The first evaluation also loads code and sizes buffers: one jump may not speak for all.
 fn tame_largest(jumps: &mut [f64]) {
     let Some((at, _)) = jumps.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)) else {

@@ -74,6 +74,9 @@ pub(crate) struct Facts {
     /// How many times it rose above the floor: samples that follow each other are one.
     pub(crate) waves: usize,
     pub(crate) peak_height: f64,
+    /// The highest of them over the floor, and where each wave begins.
+    pub(crate) peak_most: f64,
+    pub(crate) wave_x: Vec<f64>,
 }
 
 impl Facts {
@@ -85,7 +88,7 @@ impl Facts {
         let knee = settled.and_then(|fit| knee(fit, &points));
         let part = growing_part(seen, &points, knee.map(|k| k.0));
         let growth = Line::through(&part).unwrap_or_default();
-        let (peaks, waves, peak_height) = peaks(series, seen);
+        let Waves { peaks, begin: wave_x, height: peak_height, most: peak_most } = Waves::of(series, seen);
         Self {
             first: first.x_first,
             last: last.x_last,
@@ -98,8 +101,10 @@ impl Facts {
             knee,
             sharp: settled.is_some_and(|f| matches!(f.shape, Shape::Knee | Shape::KneeFalling)),
             peaks,
-            waves,
+            waves: wave_x.len(),
             peak_height,
+            peak_most,
+            wave_x,
         }
     }
 
@@ -199,20 +204,41 @@ fn plateau(after: &[(f64, f64)]) -> f64 {
     quantile(&mut ys, 0.5)
 }
 
-/// Samples that stand above the floor by much more than the usual scatter, in how many waves, and how high.
-fn peaks(series: &Series, seen: &Assessment) -> (usize, usize, f64) {
-    let (x, y) = (&seen.floor.x, &seen.floor.y);
-    if y.is_empty() {
-        return (0, 0, 0.0);
+/// Samples that stand above the floor by much more than the usual scatter.
+#[derive(Default)]
+struct Waves {
+    peaks: usize,
+    /// Where each wave begins: samples that follow each other are one.
+    begin: Vec<f64>,
+    /// Typical and highest height over the floor.
+    height: f64,
+    most: f64,
+}
+
+impl Waves {
+    fn of(series: &Series, seen: &Assessment) -> Self {
+        let (x, y) = (&seen.floor.x, &seen.floor.y);
+        if y.is_empty() {
+            return Self::default();
+        }
+        let level = |at: f64| {
+            let after = x.partition_point(|x| *x < at).min(y.len() - 1);
+            let before = after.saturating_sub(1);
+            let length = x[after] - x[before];
+            let share = if length > 0.0 { ((at - x[before]) / length).clamp(0.0, 1.0) } else { 1.0 };
+            share.mul_add(y[after] - y[before], y[before])
+        };
+        let over: Vec<(f64, f64)> =
+            series.bins().iter().map(|b| (b.x_first, b.high - level(b.x()))).collect();
+        let mut all: Vec<f64> = over.iter().map(|o| o.1).collect();
+        let usual = quantile(&mut all, 0.6).max(2.0 * seen.floor.noise);
+        let above = |o: &(f64, f64)| o.1 > PEAK * usual && o.1 > 0.0;
+        let runs = over.chunk_by(|a, b| above(a) == above(b)).filter(|run| above(&run[0]));
+        let begin = runs.map(|run| run[0].0).collect();
+        let mut high: Vec<f64> = over.iter().filter(|o| above(o)).map(|o| o.1).collect();
+        let height = if high.is_empty() { 0.0 } else { quantile(&mut high, 0.5) };
+        Self { peaks: high.len(), begin, height, most: high.iter().copied().fold(0.0, f64::max) }
     }
-    let level = |at: f64| y[x.partition_point(|x| *x < at).min(y.len() - 1)];
-    let over: Vec<f64> = series.bins().iter().map(|b| b.high - level(b.x())).collect();
-    let usual = quantile(&mut over.clone(), 0.6).max(2.0 * seen.floor.noise);
-    let above = |o: &f64| *o > PEAK * usual && *o > 0.0;
-    let waves = over.chunk_by(|a, b| above(a) == above(b)).filter(|run| above(&run[0])).count();
-    let mut high: Vec<f64> = over.into_iter().filter(above).collect();
-    let height = if high.is_empty() { 0.0 } else { quantile(&mut high, 0.5) };
-    (high.len(), waves, height)
 }
 
 /// A peak is this many times higher than the scatter that most samples have.

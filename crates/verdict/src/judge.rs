@@ -7,6 +7,8 @@ use crate::budget::{Clock, fill, forecast, outcome, pass, pass_steps};
 use crate::facts::Facts;
 use crate::floor::Floor;
 use crate::gaps::{Asleep, Gaps};
+use crate::killed::Death;
+use crate::periods::{Periods, evaluations};
 use crate::series::{Point, Series};
 use crate::verdict::{FloorFacts, Group, Kind, SCHEMA, Settled, Verdict};
 use crate::words::{CountFact, Story, knee_matches};
@@ -31,6 +33,7 @@ pub struct Judge {
     running: bool,
     kept_outside: Option<f64>,
     largest_example: Option<f64>,
+    death: Option<Death>,
 }
 
 impl Judge {
@@ -56,6 +59,7 @@ impl Judge {
             running: false,
             kept_outside: None,
             largest_example: None,
+            death: None,
         }
     }
 
@@ -78,6 +82,19 @@ impl Judge {
     /// Says what the run knows of itself, when it comes to know more.
     pub fn set_context(&mut self, context: Context) {
         self.context = context;
+    }
+
+    /// Says where memory ends.
+    pub(crate) fn set_limit(&mut self, limit: Option<lowtide_model::Bytes>, from: Option<String>) {
+        self.context.limit = limit;
+        self.context.limit_from = from;
+    }
+
+    /// Takes all of another curve, after this one.
+    pub(crate) fn push_all(&mut self, other: &Self) {
+        for bin in other.need.bins() {
+            self.need.push(Point { x: bin.x_last, low: bin.low, high: bin.high, last: bin.last });
+        }
     }
 
     /// Says how many seconds one x takes, for forecasts by the clock.
@@ -122,6 +139,11 @@ impl Judge {
     pub(crate) fn set_outside_data(&mut self, kept: Option<f64>, largest_example: Option<f64>) {
         self.kept_outside = kept;
         self.largest_example = largest_example;
+    }
+
+    /// Says that something died of a limit: that is the outcome, whatever the curve would have done.
+    pub(crate) fn set_death(&mut self, death: Option<Death>) {
+        self.death = death;
     }
 
     /// The answer as of now.
@@ -214,8 +236,13 @@ impl Judge {
     }
 
     fn tell(&self, kind: Kind, seen: &Assessment, facts: &Facts, file_grown: Option<f64>) -> Verdict {
-        let outcome = outcome(seen, facts, &self.context, self.axis);
-        let forecast = forecast(seen, facts, &self.context, &self.clock);
+        let mut outcome = outcome(seen, facts, &self.context, self.axis);
+        let mut forecast = forecast(seen, facts, &self.context, &self.clock);
+        if let Some(death) = &self.death {
+            death.decide(&mut outcome, facts.peak);
+            forecast = None;
+        }
+        let periods = Periods::of(&self.need, facts, &self.context, self.axis);
         let fill = fill(facts, &self.context, self.axis)
             .filter(|_| matches!(kind, Kind::CacheFill | Kind::TooEarly | Kind::WarmUp));
         let decided_at = if kind == Kind::TooEarly { self.decided_at(seen, facts) } else { None };
@@ -232,9 +259,9 @@ impl Judge {
             decided_at,
             file_grown,
             unusable: self.need.unusable(),
+            periods: &periods,
             count: self.count_fact(),
         };
-        let g = &facts.growth;
         let on_steps = self.axis != Axis::Seconds;
         let settled =
             |k: (f64, f64)| Settled { step: on_steps.then_some(k.0), seconds: self.clock.seconds(k.0) };
@@ -246,15 +273,12 @@ impl Judge {
             confidence: confidence(seen),
             headline: story.headline(),
             process: None,
-            floor: FloorFacts {
-                start_bytes: facts.start,
-                end_bytes: facts.end,
-                bytes_per_step: g.rate,
-                low: g.rate - g.margin,
-                high: g.rate + g.margin,
-            },
+            floor: floor_facts(facts),
             settled_at: facts.knee.map(settled),
             bytes_per_example: fill.filter(|_| kind == Kind::CacheFill).map(|f| f.bytes_per_example),
+            matters: story.matters(),
+            follows: periods.follows().map(|period| period.name).or(periods.saw_tooth()),
+            low_tide: seen.floor.x.iter().copied().zip(seen.floor.y.iter().copied()).collect(),
             explanations: story.explanations(),
             evidence: story.evidence(),
             ruled_out: story.ruled_out(),
@@ -300,6 +324,17 @@ impl Judge {
             last: series.last()?.last,
             changed,
         })
+    }
+}
+
+fn floor_facts(facts: &Facts) -> FloorFacts {
+    let g = &facts.growth;
+    FloorFacts {
+        start_bytes: facts.start,
+        end_bytes: facts.end,
+        bytes_per_step: g.rate,
+        low: g.rate - g.margin,
+        high: g.rate + g.margin,
     }
 }
 
@@ -379,13 +414,8 @@ fn fed(curve: &Curve) -> Judge {
 /// Side curves that count things instead of bytes.
 const COUNTS: [&str; 3] = ["tensor_count", "objects", "live_buffers"];
 
-/// Where evaluations and saves were: as told, or every so many x.
+/// Where evaluations were, or where saves were when no evaluation is known.
 fn events(context: &Context, end: f64) -> Vec<f64> {
-    if !context.validation_x.is_empty() {
-        return context.validation_x.clone();
-    }
-    let Some(every) = context.validation_every.filter(|e| e.is_finite() && *e > 0.0) else {
-        return context.save_x.clone();
-    };
-    (1..10_000).map(|i| f64::from(i) * every).take_while(|x| *x < end).collect()
+    let evaluations = evaluations(context, end);
+    if evaluations.is_empty() { context.save_x.clone() } else { evaluations }
 }

@@ -3,6 +3,7 @@
 //! Pure: no clock, no file, no environment, no thread, no random order. The same rows give the same words.
 //! Not here: reading anything (see `probe` and `store`), showing anything (see `lowtide`).
 
+mod allocator;
 mod assess;
 mod budget;
 mod causes;
@@ -12,9 +13,14 @@ mod facts;
 mod floor;
 mod gaps;
 mod judge;
+mod killed;
 mod live;
+mod lives;
 mod marks;
 mod outlook;
+mod periods;
+mod phrases;
+mod reasons;
 mod roles;
 mod run;
 mod series;
@@ -29,6 +35,7 @@ mod words;
 
 pub use budget::Fill;
 pub use judge::{Judge, judge, judge_running};
+pub use killed::cut_off_note;
 pub use live::LiveJudge;
 pub use roles::{Footprint, RoleFound, roles};
 pub use run::{RunVerdict, judge_recording, judge_recording_with};

@@ -3,8 +3,10 @@
 //! A recording is judged by feeding its rows through the same judge, so the answer at the end of a run is the answer
 //! on its file. The tree is split by process and by kind of memory before anything is fitted.
 
+use crate::allocator::Allocators;
 use crate::gaps::Gaps;
 use crate::judge::Judge;
+use crate::killed::Deaths;
 use crate::marks::Marks;
 use crate::roles::{Footprint, RoleFound, roles};
 use crate::series::Point;
@@ -36,9 +38,14 @@ pub struct LiveJudge {
     pub(crate) alive: Judge,
     pub(crate) limits: Vec<LimitHeld>,
     pub(crate) host: Option<HostRow>,
+    pub(crate) host_first: Option<HostRow>,
     pub(crate) now: f64,
     pub(crate) running: bool,
     pub(crate) gaps: Gaps,
+    pub(crate) deaths: Deaths,
+    pub(crate) allocators: Allocators,
+    /// Size of each GPU and what is used of it by all.
+    pub(crate) gpu_sizes: BTreeMap<u32, (f64, f64)>,
     marked: BTreeSet<ProcKey>,
 }
 
@@ -57,9 +64,13 @@ impl LiveJudge {
             alive: judge(),
             limits: Vec::new(),
             host: None,
+            host_first: None,
             now: 0.0,
             running: true,
             gaps: Gaps::default(),
+            deaths: Deaths::default(),
+            allocators: Allocators::default(),
+            gpu_sizes: BTreeMap::new(),
             marked: BTreeSet::new(),
         }
     }
@@ -108,11 +119,13 @@ impl LiveJudge {
     pub fn push_host(&mut self, row: &HostRow) {
         self.now = self.now.max(row.tick.seconds());
         self.host = Some(*row);
+        self.host_first.get_or_insert(*row);
     }
 
     /// Takes a row of a cgroup.
     pub fn push_cgroup(&mut self, row: &CgroupRow) {
         self.now = self.now.max(row.tick.seconds());
+        self.deaths.push_cgroup(row);
     }
 
     /// Takes a row of a GPU.
@@ -122,6 +135,10 @@ impl LiveJudge {
             .gpus
             .entry((row.gpu, row.process))
             .or_insert_with(|| Judge::with_room(Context::default(), Axis::Seconds, Metric::Gpu, 512));
+        if row.process.is_none() || !self.gpu_sizes.contains_key(&row.gpu) {
+            let sizes = row.total.map(|total| (total.as_f64(), row.used.last.as_f64()));
+            self.gpu_sizes.extend(sizes.map(|sizes| (row.gpu, sizes)));
+        }
         let (low, high) = (row.used.min.as_f64(), row.used.max.as_f64());
         judge.push(Point { x: row.tick.seconds(), low, high, last: row.used.last.as_f64() });
         if let Some(track) = row.process.and_then(|key| self.tracks.get_mut(&key)) {
@@ -134,12 +151,24 @@ impl LiveJudge {
         self.now = self.now.max(mark.tick.seconds());
         self.marks.push(mark);
         self.marked.extend(mark.process);
+        self.push_told(mark);
+    }
+
+    /// What a mark says of tensors, allocators and inputs.
+    fn push_told(&mut self, mark: &Mark) {
+        let Some((process, extra)) = mark.process.zip(mark.extra.as_deref()) else { return };
+        let (seconds, step) = (mark.tick.seconds(), self.marks.step);
+        let tensors = self.allocators.push(process, seconds, step, extra);
+        if let Some((count, track)) = tensors.zip(self.tracks.get_mut(&process)) {
+            track.push_tensors(seconds, step, count);
+        }
     }
 
     /// Takes an event.
     pub fn push_event(&mut self, event: &Event) {
         self.now = self.now.max(event.tick.seconds());
         self.gaps.push(event);
+        self.deaths.push_event(event);
     }
 
     /// Says which limits hold now.
@@ -228,6 +257,7 @@ pub(crate) fn feed(recording: &Recording, asked: Context) -> LiveJudge {
     recording.cgroups.iter().for_each(|c| judge.push_cgroup(c));
     recording.events.iter().for_each(|e| judge.push_event(e));
     judge.set_limits(&recording.limits);
+    judge.deaths.cut_off = recording.meta.state == Some(RunState::CutOff);
     judge.running = recording.meta.state == Some(RunState::Running);
     judge
 }

@@ -3,9 +3,15 @@
 //! Marks give the curve its right axis and the engine its context, so that nobody has to type numbers.
 
 use lowtide_model::{Context, Mark, MarkKind, MarkPhase};
+use std::collections::BTreeSet;
 
 /// Events kept; when there are more, every second one is dropped.
 const MOST_EVENTS: usize = 2048;
+
+/// Names under which jobs tell the shape of an input.
+const SHAPES: [&str; 4] = ["shape", "input_shape", "seq_len", "sequence_length"];
+/// Different shapes that are told apart.
+const MOST_SHAPES: usize = 4096;
 
 /// What the marks so far say.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +25,11 @@ pub(crate) struct Marks {
     edges: Vec<(MarkPhase, f64, f64)>,
     pub(crate) evals: Places,
     pub(crate) saves: Places,
+    /// Where something was logged, where a shard of the data was opened, where steps ended.
+    pub(crate) logs: Places,
+    pub(crate) shards: Places,
+    pub(crate) steps: Places,
+    shapes: BTreeSet<String>,
     /// The largest decoded example, where the job tells it.
     pub(crate) largest_example: Option<f64>,
     /// Whether the job is inside an evaluation now.
@@ -54,7 +65,7 @@ impl Marks {
     pub(crate) fn push(&mut self, mark: &Mark) {
         self.count += 1;
         let seconds = mark.tick.seconds();
-        self.read_facts(mark.extra.as_deref());
+        self.read_facts(mark.extra.as_deref(), seconds);
         match mark.kind {
             MarkKind::Step if mark.number.is_finite() => self.push_step(mark.number, seconds),
             MarkKind::Epoch => self.push_epoch(mark.phase, seconds),
@@ -81,6 +92,7 @@ impl Marks {
             self.step = Some(step);
             self.step_first.get_or_insert((step, seconds));
             self.step_last = Some((step, seconds));
+            self.steps.push(None, seconds);
         }
     }
 
@@ -88,6 +100,11 @@ impl Marks {
         if self.edges.len() < MOST_EVENTS {
             self.edges.push((phase, self.step.unwrap_or(0.0), seconds));
         }
+    }
+
+    /// How many different input shapes were told.
+    pub(crate) fn shapes(&self) -> usize {
+        self.shapes.len()
     }
 
     /// Whether the job evaluated at any time after this second.
@@ -139,13 +156,21 @@ impl Marks {
     }
 
     /// Facts in the JSON of a mark; unknown keys and broken JSON are passed over.
-    fn read_facts(&mut self, extra: Option<&str>) {
+    fn read_facts(&mut self, extra: Option<&str>, seconds: f64) {
         let Some(facts) = extra.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok()) else {
             return;
         };
         let fact = |key: &str| {
             facts.get(key).and_then(serde_json::Value::as_f64).filter(|v| v.is_finite() && *v > 0.0)
         };
+        if facts.get("log").is_some() {
+            self.logs.push(self.step, seconds);
+        }
+        if facts.get("shard").is_some() {
+            self.shards.push(self.step, seconds);
+        }
+        let shape = SHAPES.iter().find_map(|name| facts.get(name));
+        self.shapes.extend(shape.filter(|_| self.shapes.len() < MOST_SHAPES).map(ToString::to_string));
         let c = &mut self.context;
         c.examples = fact("examples").or(c.examples);
         c.batch = fact("batch").or(c.batch);

@@ -3,8 +3,9 @@
 
 use crate::assess::Because;
 use crate::budget::{pass, pass_steps};
+use crate::phrases::{moved, number, size};
 use crate::verdict::{Explanation, Kind, RuledOut};
-use crate::words::{Story, duration, number, size};
+use crate::words::Story;
 use lowtide_model::{Axis, Metric};
 
 impl Story<'_> {
@@ -14,12 +15,10 @@ impl Story<'_> {
         let out = |kind, because: String| RuledOut { kind, because };
         let quiet = f.knee.map_or(0.0, |k| f.last - k.0);
         let settled_so = || {
-            format!(
-                "after {} the floor rose by no more than {} over {}",
-                self.knee(),
-                size((f.end - f.knee.map_or(f.end, |k| k.1)).max(0.0)),
-                self.length(quiet)
-            )
+            let Some((_, level)) = f.knee else {
+                return "nothing in the curve goes on rising at one pace".to_owned();
+            };
+            format!("after {} the floor {} over {}", self.knee(), moved(f.end - level), self.length(quiet))
         };
         match self.kind {
             Kind::CacheFill => vec![
@@ -46,23 +45,18 @@ impl Story<'_> {
                 ),
             ],
             Kind::Spikes | Kind::Steady | Kind::PageCache => {
-                vec![out(
-                    Kind::Leak,
+                let over = self.length(f.last - f.first);
+                let moved = if self.bound() < 1.0 {
+                    format!("the floor did not move over {over}")
+                } else {
                     format!(
-                        "any growth of the floor is below {} over {}",
-                        size(self.bound()),
-                        self.length(f.last - f.first)
-                    ),
-                )]
+                        "after its start the floor moved by no more than {} over {over}",
+                        size(self.bound())
+                    )
+                };
+                vec![out(Kind::Leak, moved)]
             }
             Kind::TooEarly => Vec::new(),
-        }
-    }
-
-    fn length(&self, x: f64) -> String {
-        match self.axis {
-            Axis::Seconds => duration(x),
-            Axis::Step | Axis::Sample | Axis::Epoch => format!("{} {}s", number(x), self.per()),
         }
     }
 
@@ -159,9 +153,10 @@ impl Story<'_> {
 
     /// What to do, the first thing first.
     pub(crate) fn advice(&self) -> Vec<String> {
-        let mut advice = vec![self.action().to_owned()];
+        let died = self.outcome.death.is_some();
+        let mut advice = vec![if died { self.after_death() } else { self.action().to_owned() }];
         if self.asks_for_size() {
-            advice.push("tell the size of the data set (--examples, --batch, --accum): then lowtide can say whether growth ended with the first pass, and what other sizes need".to_owned());
+            advice.push("tell the size of the data set (--examples, --batch, --accum): lowtide then says whether growth ended with the first pass, and what other sizes need".to_owned());
         }
         advice
     }
@@ -169,7 +164,25 @@ impl Story<'_> {
     /// Whether the data set's size would change the answer's worth.
     fn asks_for_size(&self) -> bool {
         let growth = matches!(self.kind, Kind::CacheFill | Kind::WarmUp | Kind::TooEarly | Kind::Leak);
-        growth && pass_steps(self.context).is_none() && self.context.epoch_seconds.is_none()
+        let asked = pass_steps(self.context).is_none() && self.context.epoch_seconds.is_none();
+        growth && asked && self.axis == Axis::Step && !matches!(self.metric, Metric::Gpu)
+    }
+
+    /// What helps a job that has just died of its limit.
+    fn after_death(&self) -> String {
+        let more = self
+            .outcome
+            .limit_bytes
+            .map_or_else(|| "more memory".to_owned(), |l| format!("more than {}", size(l)));
+        match self.kind {
+            Kind::Leak => "stop the leak first: a higher limit only delays the next kill; `lowtide scan` twice, some steps apart, names what grows".to_owned(),
+            Kind::CacheFill => format!("bound the cache in bytes, or decode examples when they are used; as it is, the job needs {more}"),
+            Kind::WorkerCopies => format!("use fewer workers, or hold the data in arrays or Arrow instead of lists of Python objects; as it is, the job needs {more}"),
+            Kind::Spikes => format!("make the peaks smaller or give the job {more}: its floor alone would fit"),
+            Kind::WarmUp | Kind::AllocatorKept | Kind::PageCache | Kind::Steady | Kind::TooEarly => {
+                format!("give the job {more}, or let it hold less: a smaller batch, fewer workers, one copy of the data instead of several")
+            }
+        }
     }
 
     fn action(&self) -> &'static str {
@@ -182,6 +195,9 @@ impl Story<'_> {
             }
             Kind::Leak => {
                 "run `lowtide scan` twice, some steps apart: the difference names the type that grows and who holds it"
+            }
+            Kind::CacheFill if matches!(self.metric, Metric::Gpu) => {
+                "plan for the level it settled at; what fills GPU memory and stops is mostly one graph or kernel plan for each input shape: pad or bucket lengths"
             }
             Kind::CacheFill => {
                 "keep examples encoded and decode them when they are used, or bound the cache in bytes; before a larger data set, do the division"
@@ -228,6 +244,10 @@ impl Story<'_> {
                 format!("let it run as long again: the floor must stay below {}", size(f.end + self.bound()))
             }
             Kind::TooEarly => match self.decided_at {
+                Some(at) if self.axis != Axis::Step => format!(
+                    "look again after the first pass over the data, {} steps: a fill or a warm-up will have stopped, a leak will not",
+                    number(at.ceil())
+                ),
                 Some(at) => format!(
                     "look again at step {}: a fill or a warm-up will have stopped, a leak will not",
                     number(at.ceil())

@@ -55,6 +55,19 @@ pub fn roles(processes: &[Process], memory: &BTreeMap<ProcKey, Footprint>) -> Ve
         .collect()
 }
 
+/// The engine behind rollouts, when this process is a part of it: what can't be told by memory alone is told by name.
+pub(crate) fn rollout_engine(process: &Process) -> Option<&'static str> {
+    let first = process.argv.first().map_or("", String::as_str);
+    let program = first.rsplit('/').next().unwrap_or("");
+    if first.starts_with("ray::") || matches!(program, "raylet" | "gcs_server") || process.comm == "raylet" {
+        Some("Ray")
+    } else if first.starts_with("VLLM::") || program == "vllm" {
+        Some("vLLM")
+    } else {
+        None
+    }
+}
+
 struct Tree<'a> {
     processes: &'a [Process],
     held: Vec<Option<Footprint>>,

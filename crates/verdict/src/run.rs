@@ -9,11 +9,11 @@ use crate::gaps::Asleep;
 use crate::judge::Judge;
 use crate::live::{LiveJudge, feed};
 use crate::marks::Places;
+use crate::phrases::{number, size};
 use crate::roles::RoleFound;
 use crate::track::Track;
 use crate::verdict::{Fits, Group, Kind, Outcome, ProcessNamed, Verdict};
-use crate::words::{number, size};
-use lowtide_model::{Axis, Bytes, Context, Exit, ProcKey, Process, Recording, Role};
+use lowtide_model::{Axis, Bytes, Context, ProcKey, Recording, Role};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -40,9 +40,17 @@ const FEWEST_EVALS: usize = 3;
 const SURE: f64 = 3.0;
 /// ... and the part of all growth it must make up.
 const OF_GROWTH: f64 = 0.05;
-/// A bus error: what a process dies of when shared memory has no room for its pages; by itself, or told by a shell.
-const SIGBUS: i32 = 7;
-const SIGBUS_CODE: i32 = 128 + SIGBUS;
+
+/// Workers that are alike: so many, and what each took differs by no more than this factor.
+const FEWEST_WORKERS: usize = 2;
+const ALIKE: f64 = 1.5;
+
+/// Whether what a process made its own came out of the pages it shared.
+fn copies_pages(track: &Track) -> bool {
+    let Some((first, last)) = track.first_pss.zip(track.last_pss) else { return false };
+    let up = last.private.as_f64() - first.private.as_f64();
+    up > 0.0 && first.shared.as_f64() - last.shared.as_f64() >= FROM_SHARED * up
+}
 
 /// Judges a recording.
 pub fn judge_recording(recording: &Recording) -> RunVerdict {
@@ -66,6 +74,7 @@ impl Verdict {
     /// Says what was left out, and gives back the recording's own seconds where a program reads them.
     fn tell_gaps(&mut self, asleep: &Asleep) {
         let Some((seconds, count)) = asleep.all() else { return };
+        self.low_tide.iter_mut().for_each(|point| point.0 = asleep.second(point.0));
         if let Some(at) = self.settled_at.as_mut().and_then(|settled| settled.seconds.as_mut()) {
             *at = asleep.second(*at);
         }
@@ -77,11 +86,12 @@ impl Verdict {
 }
 
 /// The answer for one process and its place among the others.
-struct Judged {
+pub(crate) struct Judged {
+    pub(crate) key: ProcKey,
     /// Whether it grew by more than could be doubted.
-    grows: bool,
+    pub(crate) grows: bool,
     rank: f64,
-    verdict: Verdict,
+    pub(crate) verdict: Verdict,
 }
 
 /// Leaks first, by what they took; then the trainer; then the rest by size.
@@ -100,6 +110,8 @@ impl LiveJudge {
         let of = |key: &ProcKey| role.get(key).copied().unwrap_or(Role::Unknown);
         let mut each: Vec<Judged> =
             self.tracks.iter().map(|(key, track)| self.process_verdict(*key, track, of(key))).collect();
+        let buffers = self.buffers(&each, &role);
+        self.join_lives(&mut each, &role);
         each.sort_by(|a, b| b.rank.total_cmp(&a.rank));
         let mut verdicts: Vec<Verdict> = Vec::new();
         for (i, Judged { grows, verdict, .. }) in each.into_iter().enumerate() {
@@ -110,8 +122,12 @@ impl LiveJudge {
             }
         }
         let leaks = verdicts.iter().any(|v| v.group == Group::Leak);
-        let mut extra: Vec<Verdict> =
-            self.copies(&role).into_iter().chain(self.gpu_verdicts(&role)).collect();
+        let mut extra: Vec<Verdict> = self
+            .copies(&role)
+            .into_iter()
+            .chain(self.allocator_verdicts(&role))
+            .chain(self.gpu_verdicts(&role))
+            .collect();
         extra.extend(self.multiplying(&role, leaks));
         let quiet = verdicts.first().is_none_or(|v| v.group == Group::Flat);
         let leads = extra
@@ -126,14 +142,16 @@ impl LiveJudge {
         let mut main = all.next().unwrap_or_else(|| {
             Judge::new(Context::default(), Axis::Seconds, lowtide_model::Metric::Rss).verdict()
         });
-        main.tell_causes(&self.signs_of_all(&role));
+        if let Some(death) = self.death() {
+            main.tell_death(&death);
+        }
+        main.tell_causes(&Signs { buffers, ..self.signs_of_all(&role) });
         RunVerdict { main, findings: all.collect(), roles }
     }
 
     /// What the run as a whole shows beside its curves.
     fn signs_of_all(&self, role: &BTreeMap<ProcKey, Role>) -> Signs {
         let dev_shm = self.host.and_then(|host| host.dev_shm_used.zip(host.dev_shm_total));
-        let bus_error = |p: &&Process| matches!(p.exit, Some(Exit::Signal(SIGBUS) | Exit::Code(SIGBUS_CODE)));
         let lives = |key: &ProcKey| self.processes.get(key).is_none_or(|p| p.died.is_none());
         let living = || self.tracks.iter().filter(|(key, _)| lives(key));
         let compilers = living().filter(|(key, _)| role.get(key) == Some(&Role::CompileWorker));
@@ -141,7 +159,7 @@ impl LiveJudge {
         Signs {
             worth: WORTH * self.doubt,
             dev_shm: dev_shm.map(|(used, all)| (used.as_f64(), all.as_f64())),
-            bus_errors: self.processes.values().filter(bus_error).count(),
+            bus_errors: self.bus_errors().count(),
             compilers: (count, held, living().map(|(_, track)| track.last_need).sum()),
             ..Signs::default()
         }
@@ -159,14 +177,24 @@ impl LiveJudge {
         let places = |p: &Places| if by_steps { p.steps.clone() } else { watched(p) };
         context.validation_x = places(&self.marks.evals);
         context.save_x = places(&self.marks.saves);
+        context.log_x = places(&self.marks.logs);
+        context.shard_x = places(&self.marks.shards);
+        if !by_steps {
+            context.step_x = watched(&self.marks.steps);
+        }
         (context.limit, context.limit_from) = self.limit(track.last_need);
         judge.set_context(context);
         judge.set_pace(if by_steps { self.marks.pace() } else { None });
         judge.set_running(self.running);
         judge.set_outside_data(self.kept_outside(&track), self.marks.largest_example);
+        let death = self.death().filter(|death| role == Role::Trainer || death.is_of(key));
+        judge.set_death(death.clone());
         let mut verdict = judge.verdict();
         verdict.process = Some(self.named(key, role));
         verdict.tell_gaps(&asleep);
+        if let Some(death) = death {
+            verdict.tell_death(&death);
+        }
         let grows = track.grown() > WORTH * self.doubt;
         verdict.tell_causes(&Signs {
             role: Some(role),
@@ -176,9 +204,12 @@ impl LiveJudge {
             threads: track.threads,
             per_step: by_steps.then_some(verdict.floor.bytes_per_step),
             peaks: track.peaks,
+            per_shape: track.per_shape(),
+            rollouts: self.rollouts(),
+            tensors: self.allocators.tensors(key),
             ..Signs::default()
         });
-        Judged { grows, rank: rank(&verdict, &track, grows, role), verdict }
+        Judged { key, grows, rank: rank(&verdict, &track, grows, role), verdict }
     }
 
     /// What evaluations keep beyond the first, when most of them keep something: no new training example was touched.
@@ -191,7 +222,7 @@ impl LiveJudge {
         (keeps.len() >= FEWEST_EVALS && clear).then_some(mean)
     }
 
-    fn named(&self, key: ProcKey, role: Role) -> ProcessNamed {
+    pub(crate) fn named(&self, key: ProcKey, role: Role) -> ProcessNamed {
         let argv = self.processes.get(&key).map(|p| p.argv.clone()).unwrap_or_default();
         ProcessNamed { key, role, argv }
     }
@@ -253,18 +284,22 @@ impl LiveJudge {
         let (limit, limit_from) = self.limit(own);
         let limit_bytes = limit.map(Bytes::as_f64);
         let is = limit_bytes.map_or(Fits::Unknown, |limit| fits(own + ahead, limit));
-        Outcome { is, needs_bytes: Some(own + ahead), limit_bytes, limit_from }
+        Outcome { is, needs_bytes: Some(own + ahead), limit_bytes, limit_from, death: None }
     }
 
     fn gpu_verdicts(&self, role: &BTreeMap<ProcKey, Role>) -> Vec<Verdict> {
         let split = |gpu: u32| self.gpus.keys().any(|k| k.0 == gpu && k.1.is_some());
         let mut out = Vec::new();
         for ((gpu, process), judge) in &self.gpus {
-            if process.is_none() && split(*gpu) {
+            // What the job's own allocator tells says more than the driver's sum.
+            let told = process.is_some_and(|key| self.allocators.knows(key));
+            if (process.is_none() && split(*gpu)) || told {
                 continue;
             }
             let mut judge = judge.clone();
-            judge.set_context(Context { limit: None, ..self.marks.known(&self.asked) });
+            let limit = self.gpu_room(*gpu, judge.newest().unwrap_or(0.0));
+            let limit_from = limit.map(|_| format!("the memory of GPU {gpu}"));
+            judge.set_context(Context { limit, limit_from, ..self.marks.known(&self.asked) });
             judge.set_resolution(self.doubt);
             judge.set_running(self.running);
             let mut verdict = judge.verdict();
@@ -277,6 +312,43 @@ impl LiveJudge {
             out.push(verdict);
         }
         out
+    }
+
+    /// What a process that holds so much of a GPU could hold there.
+    fn gpu_room(&self, gpu: u32, held: f64) -> Option<Bytes> {
+        let (total, used) = self.gpu_sizes.get(&gpu)?;
+        Some(Bytes::from_f64(held + (total - used).max(0.0)))
+    }
+
+    /// The same for a process by itself, when it uses one GPU.
+    pub(crate) fn gpu_limit(&self, key: ProcKey) -> Option<Bytes> {
+        let mut own = self.gpus.iter().filter(|((_, process), _)| *process == Some(key));
+        let (((gpu, _), judge), None) = (own.next()?, own.next()) else { return None };
+        self.gpu_room(*gpu, judge.newest()?)
+    }
+
+    /// What makes rollouts here, and how far shared memory moved since the start.
+    fn rollouts(&self) -> Option<(&'static str, f64)> {
+        let used = |host: &lowtide_model::HostRow| host.dev_shm_used.map(Bytes::as_f64);
+        let moved = self.host_first.as_ref().and_then(used).zip(self.host.as_ref().and_then(used));
+        let engine = self.processes.values().find_map(crate::roles::rollout_engine)?;
+        Some((engine, moved.map_or(0.0, |(first, last)| (last - first).abs())))
+    }
+
+    /// Loader workers that each took about as much and stopped: their buffers are full.
+    fn buffers(&self, each: &[Judged], role: &BTreeMap<ProcKey, Role>) -> Option<(usize, f64)> {
+        let worker = |judged: &&Judged| role.get(&judged.key) == Some(&Role::LoaderWorker);
+        let tracks: Vec<&Track> = each
+            .iter()
+            .filter(worker)
+            .filter(|judged| judged.grows && judged.verdict.group == Group::Bounded)
+            .filter_map(|judged| self.tracks.get(&judged.key))
+            .filter(|track| !copies_pages(track))
+            .collect();
+        let grown: Vec<f64> = tracks.iter().map(|track| track.grown()).collect();
+        let (least, most) = grown.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), v| (a.min(*v), b.max(*v)));
+        let alike = grown.len() >= FEWEST_WORKERS && most <= ALIKE * least;
+        alike.then(|| (grown.len(), grown.iter().sum::<f64>() / grown.len() as f64))
     }
 
     /// More and more processes, each of them flat.

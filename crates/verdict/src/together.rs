@@ -4,8 +4,8 @@
 //! of the data. A leak or a warm-up has no reason to know how many examples there are.
 
 use crate::judge::judge;
+use crate::phrases::{number, size};
 use crate::verdict::{Group, Kind, Verdict};
-use crate::words::{number, size};
 use lowtide_model::Curve;
 use serde::{Deserialize, Serialize};
 

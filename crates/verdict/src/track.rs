@@ -14,6 +14,46 @@ const QUIET_TICKS: u32 = 3;
 /// Points that such a row adds.
 const QUIET_POINTS: u32 = 3;
 
+/// Memory follows a number when they correlate by this much.
+const FOLLOWS: f64 = 0.95;
+/// Fewer different shapes than this are no cause for anything.
+const FEWEST_SHAPES: f64 = 5.0;
+
+/// How two numbers go together, in constant memory.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tie {
+    n: f64,
+    x: f64,
+    y: f64,
+    xx: f64,
+    yy: f64,
+    xy: f64,
+    most: f64,
+}
+
+impl Tie {
+    /// Welford's update: no large squares are subtracted from each other.
+    fn push(&mut self, x: f64, y: f64) {
+        self.n += 1.0;
+        let (dx, dy) = (x - self.x, y - self.y);
+        self.x += dx / self.n;
+        self.y += dy / self.n;
+        self.xx += dx * (x - self.x);
+        self.yy += dy * (y - self.y);
+        self.xy += dx * (y - self.y);
+        self.most = self.most.max(x);
+    }
+
+    fn correlation(&self) -> Option<f64> {
+        let spread = (self.xx * self.yy).sqrt();
+        (spread > 0.0).then(|| self.xy / spread)
+    }
+
+    fn slope(&self) -> f64 {
+        self.xy / self.xx
+    }
+}
+
 /// The curves of one process.
 #[derive(Clone, Debug)]
 pub(crate) struct Track {
@@ -28,6 +68,9 @@ pub(crate) struct Track {
     locked: Option<(f64, f64)>,
     pub(crate) threads: u32,
     pub(crate) peaks: Peaks,
+    /// How memory goes with the number of input shapes, and with time.
+    shapes: Tie,
+    time: Tie,
     last_tick: f64,
     last_step: f64,
     first_step: Option<(f64, f64)>,
@@ -52,6 +95,8 @@ impl Track {
             locked: None,
             threads: 0,
             peaks: Peaks::default(),
+            shapes: Tie::default(),
+            time: Tie::default(),
             last_tick: f64::NAN,
             last_step: 0.0,
             first_step: None,
@@ -94,12 +139,24 @@ impl Track {
         self.note_eval(marks, need);
         self.note_signs(row, marks, own.max.as_f64() + beside);
         self.keep_footprint(row);
+        if marks.shapes() > 0 {
+            self.shapes.push(marks.shapes() as f64, need);
+            self.time.push(seconds, need);
+        }
         self.last_tick = seconds;
         self.last_need = need;
         self.last_step = marks.step.unwrap_or(0.0);
         self.first_step.get_or_insert((self.last_step, need));
         if self.first_need.is_nan() {
             self.first_need = need;
+        }
+    }
+
+    /// Takes a count of live tensors.
+    pub(crate) fn push_tensors(&mut self, seconds: f64, step: Option<f64>, count: f64) {
+        self.seconds.push_count("live tensors", seconds, count);
+        if let Some(step) = step {
+            self.steps.push_count("live tensors", step, count);
         }
     }
 
@@ -132,6 +189,13 @@ impl Track {
         }
     }
 
+    /// Memory for each new input shape, where it follows their number closely and more closely than time.
+    pub(crate) fn per_shape(&self) -> Option<(f64, f64)> {
+        let (close, closer) = (self.shapes.correlation()?, self.time.correlation()?);
+        let follows = close >= FOLLOWS && close > closer && self.shapes.most >= FEWEST_SHAPES;
+        follows.then(|| (self.shapes.most, self.shapes.slope()))
+    }
+
     /// How much more it holds locked in place than at first.
     pub(crate) fn locked_grown(&self) -> f64 {
         self.locked.map_or(0.0, |(first, last)| last - first)
@@ -158,6 +222,16 @@ impl Track {
         let steps = self.last_step - first;
         let per_step = if steps > 0.0 { (self.last_need - need) / steps } else { 0.0 };
         self.eval_keeps.iter().map(|(kept, steps)| kept - per_step * steps).collect()
+    }
+
+    /// What it held when it was first seen.
+    pub(crate) fn first_need(&self) -> f64 {
+        if self.first_need.is_nan() { 0.0 } else { self.first_need }
+    }
+
+    /// How much it held more before it cleaned up than when it was first seen.
+    pub(crate) fn climbed(&self) -> f64 {
+        self.ended().last_need - self.first_need()
     }
 
     /// How much it holds more than when it was first seen.

@@ -146,6 +146,9 @@ pub struct Outcome {
     pub limit_bytes: Option<f64>,
     /// What said so.
     pub limit_from: Option<String>,
+    /// That it happened: a process died of it, in words. Not part of the JSON; the headline holds it.
+    #[serde(skip)]
+    pub death: Option<String>,
 }
 
 /// When the limit is reached.
@@ -206,6 +209,9 @@ pub struct Verdict {
     pub settled_at: Option<Settled>,
     /// What each example keeps.
     pub bytes_per_example: Option<f64>,
+    /// The line of evidence that says what other data sets need. Not part of the JSON by itself.
+    #[serde(skip)]
+    pub matters: Option<String>,
     /// Whether it fits.
     pub outcome: Outcome,
     /// When the limit is reached.
@@ -225,6 +231,12 @@ pub struct Verdict {
     /// The arithmetic of the fill, for other data-set sizes. Not part of the JSON.
     #[serde(skip)]
     pub fill: Option<crate::budget::Fill>,
+    /// What growth or a saw-tooth lines up with. Not part of the JSON; the evidence says it.
+    #[serde(skip)]
+    pub follows: Option<&'static str>,
+    /// The floor itself, as x and bytes. Not part of the JSON.
+    #[serde(skip)]
+    pub low_tide: Vec<(f64, f64)>,
     /// The whole reasoning, for `--why`. Not part of the JSON.
     #[serde(skip)]
     pub why: Vec<String>,

@@ -3,12 +3,20 @@
 //!
 //! One place for all sentences, so that two commands can't tell the same thing differently. Not here: any decision.
 
-use crate::assess::{Assessment, Because, PASSES};
+use crate::assess::{Assessment, Because};
 use crate::budget::{Fill, pass};
-use crate::decide::stand;
 use crate::facts::Facts;
+use crate::periods::Periods;
+use crate::phrases::{both, counted, duration, moved, number, parted, size};
 use crate::verdict::{Fits, Forecast, Kind, Outcome};
-use lowtide_model::{Axis, Bytes, Context, Metric};
+use lowtide_model::{Axis, Context, Metric};
+
+/// Data-set sizes people ask for next, and as many of them as fit into a line.
+const SIZES: [f64; 5] = [500.0, 1000.0, 2000.0, 5000.0, 10_000.0];
+const SIZES_SHOWN: usize = 3;
+
+/// A rise that is over within this part of a curve is its start.
+const START: f64 = 0.1;
 
 /// All a sentence may need.
 pub(crate) struct Story<'a> {
@@ -26,6 +34,8 @@ pub(crate) struct Story<'a> {
     pub(crate) file_grown: Option<f64>,
     /// Samples that were no numbers.
     pub(crate) unusable: u64,
+    /// What growth and peaks line up with.
+    pub(crate) periods: &'a Periods,
     /// How a count of objects or tensors went: name, first, last, and where it changed if it did once.
     pub(crate) count: Option<CountFact>,
 }
@@ -38,28 +48,6 @@ pub(crate) struct CountFact {
     pub(crate) last: f64,
     /// Between which x it changed, when it changed once.
     pub(crate) changed: Option<(f64, f64)>,
-}
-
-/// A size as a person writes it.
-pub(crate) fn size(bytes: f64) -> String {
-    Bytes::from_f64(bytes.max(0.0)).to_string()
-}
-
-/// A number as a person writes it: three digits that count.
-pub(crate) fn number(value: f64) -> String {
-    let digits = usize::from(value.abs() < 100.0 && value.fract().abs() >= 1e-9);
-    format!("{value:.digits$}")
-}
-
-/// A length of time as a person says it.
-pub(crate) fn duration(seconds: f64) -> String {
-    let (value, unit) = match seconds {
-        s if s < 90.0 => (s, "s"),
-        s if s < 5400.0 => (s / 60.0, "min"),
-        s if s < 129_600.0 => (s / 3600.0, "h"),
-        s => (s / 86400.0, "days"),
-    };
-    format!("{} {unit}", number(value))
 }
 
 impl Story<'_> {
@@ -79,22 +67,43 @@ impl Story<'_> {
         }
     }
 
-    /// The rate in the unit a person would use: per hour where seconds would give crumbs.
-    pub(crate) fn rate(&self, rate: f64) -> String {
-        if self.axis == Axis::Seconds && rate.abs() < 65536.0 {
-            return format!("{} per hour", size(rate * 3600.0));
+    /// So much of x, as a length.
+    pub(crate) fn length(&self, x: f64) -> String {
+        match self.axis {
+            Axis::Seconds => duration(x),
+            Axis::Step | Axis::Sample | Axis::Epoch => counted(x, self.per()),
         }
-        format!("{} per {}", size(rate), self.per())
     }
 
+    /// The unit a person would give a rate in: per minute or hour where the curve is that long. With its x.
+    fn pace_unit(&self) -> (&'static str, f64) {
+        let length = self.facts.last - self.facts.first;
+        match self.axis {
+            Axis::Seconds if length >= 3.0 * 3600.0 => ("hour", 3600.0),
+            Axis::Seconds if length >= 180.0 => ("minute", 60.0),
+            Axis::Seconds | Axis::Step | Axis::Sample | Axis::Epoch => (self.per(), 1.0),
+        }
+    }
+
+    pub(crate) fn rate(&self, rate: f64) -> String {
+        let (unit, x) = self.pace_unit();
+        format!("{} per {unit}", size(rate * x))
+    }
+
+    /// The rate with its interval, where the interval says more than the rate.
     fn rate_between(&self) -> String {
         let g = &self.facts.growth;
-        format!(
-            "{} (between {} and {})",
-            self.rate(g.rate),
-            self.rate(g.rate - g.margin),
-            self.rate(g.rate + g.margin)
-        )
+        let (_, x) = self.pace_unit();
+        let at = |rate: f64| size(rate * x);
+        let (low, high) = (g.rate - g.margin, g.rate + g.margin);
+        let rate = self.rate(g.rate);
+        if at(low) == at(high) {
+            rate
+        } else if low <= 0.0 {
+            format!("{rate} (at most {})", at(high))
+        } else {
+            format!("{rate} (between {} and {})", at(low), at(high))
+        }
     }
 
     pub(crate) fn what(&self) -> &'static str {
@@ -134,10 +143,11 @@ impl Story<'_> {
                 size(f.peak_height)
             ),
             Kind::Spikes => format!(
-                "spikes: the floor stays at {}; {} peaks of about {} come and go",
+                "spikes: the floor stays at {}; {} peaks of about {} come and go{}",
                 size(f.end),
-                f.waves,
-                size(f.peak_height)
+                number(f.waves as f64),
+                size(f.peak_height),
+                self.periods.peaks_at().map(|name| format!(", at {name}s")).unwrap_or_default()
             ),
             Kind::PageCache => format!(
                 "page cache: {} of file pages came in, which the kernel takes back; the job's own {} is flat at {}",
@@ -145,6 +155,9 @@ impl Story<'_> {
                 self.what(),
                 size(f.end)
             ),
+            Kind::Steady if self.bound() < 1.0 => {
+                format!("steady: the floor stays at {} and does not move", size(f.end))
+            }
             Kind::Steady => {
                 format!("steady: the floor stays at {} within {}", size(f.end), size(self.bound()))
             }
@@ -158,10 +171,14 @@ impl Story<'_> {
         self.facts.knee.map_or_else(|| "its end".to_owned(), |k| self.place(k.0))
     }
 
-    /// What growth over the curve would still have been seen.
+    /// How far the floor moved once it had started, or since growth ended: what any growth there stayed below.
     pub(crate) fn bound(&self) -> f64 {
-        let g = &self.facts.growth;
-        ((g.rate.abs() + g.margin) * (self.facts.last - self.facts.first)).max(2.0 * self.facts.noise)
+        let (f, floor) = (self.facts, &self.seen.floor);
+        let started = START.mul_add(f.last - f.first, f.first);
+        let from = f.knee.map_or(started, |knee| knee.0);
+        let later = || floor.x.iter().zip(&floor.y).filter(|p| *p.0 >= from).map(|p| *p.1);
+        let range = later().fold(f64::NEG_INFINITY, f64::max) - later().fold(f64::INFINITY, f64::min);
+        range.max(2.0 * f.noise)
     }
 
     fn leak_headline(&self) -> String {
@@ -225,25 +242,45 @@ impl Story<'_> {
 
     fn early_headline(&self) -> String {
         let f = self.facts;
+        let samples = counted(self.seen.samples as f64, "sample");
         if self.seen.samples < 4 {
-            return format!("too early to say: {} samples show no floor yet", self.seen.samples);
+            let verb = if self.seen.samples == 1 { "shows" } else { "show" };
+            return format!("too early to say: {samples} {verb} no floor yet");
         }
-        let when =
-            self.decided_at.map_or_else(String::new, |at| format!("; decided at step {}", number(at.ceil())));
-        if f.growth.rate <= f.growth.margin {
-            return format!(
-                "too early to say: {} samples are too few to tell a floor from a wave{when}",
-                self.seen.samples
-            );
+        let when = match (self.decided_at, self.axis) {
+            (Some(at), Axis::Step) => format!("; decided at step {}", number(at.ceil())),
+            (Some(_) | None, _) => String::new(),
+        };
+        let because = self.seen.because;
+        if because == Because::PeakInFewSamples {
+            format!("too early to say: a peak in {samples} may be a wave or half of what will come{when}")
+        } else if because == Because::SlowsDown && f.end > f.start {
+            let (from, to) = (size(f.start), size(f.end));
+            let what = self.what();
+            format!(
+                "too early to say: {what} grew from {from} to {to} and slows down, but has not settled{when}"
+            )
+        } else if f.growth.rate <= f.growth.margin {
+            format!("too early to say: {samples} do not tell a floor from a wave{when}")
+        } else {
+            let (what, rate) = (self.what(), self.rate(f.growth.rate));
+            format!("too early to say: {what} grows by {rate}, and {} still fit{when}", self.futures())
         }
-        format!(
-            "too early to say: {} grows by {}, and two explanations still fit{when}",
-            self.what(),
-            self.rate(f.growth.rate)
-        )
+    }
+
+    fn futures(&self) -> String {
+        match self.explanations().len() {
+            0 | 1 => "more than one explanation".to_owned(),
+            2 => "two explanations".to_owned(),
+            3 => "three explanations".to_owned(),
+            many => format!("{many} explanations"),
+        }
     }
 
     fn fits(&self) -> String {
+        if let Some(death) = &self.outcome.death {
+            return death.clone();
+        }
         let limit = self.outcome.limit_bytes.map(size).unwrap_or_default();
         match (self.outcome.is, self.outcome.needs_bytes) {
             (Fits::Fits, Some(needs)) => format!("it fits: {} of {limit}", size(needs)),
@@ -277,30 +314,17 @@ impl Story<'_> {
     /// Lines that each hold a number.
     pub(crate) fn evidence(&self) -> Vec<String> {
         let f = self.facts;
-        let mut lines = vec![format!(
-            "{} samples from {} to {}; the floor went from {} to {}",
-            self.seen.samples,
-            self.place(f.first),
-            self.place(f.last),
-            size(f.start),
-            size(f.end)
-        )];
+        let mut lines = vec![self.course_line()];
         if self.kind.group() != crate::Group::Flat && f.growth.rate > 0.0 {
             lines.push(format!("while it grew, it grew by {}", self.rate_between()));
         }
-        if let Some((x, level)) = f.knee {
-            let share = 100.0 * (f.last - x) / (f.last - f.first).max(f64::MIN_POSITIVE);
-            lines.push(format!(
-                "growth ended at {} at {}; the {share:.0} % after it added {}",
-                self.place(x),
-                size(level),
-                size(f.end - level)
-            ));
-        }
+        lines.extend(self.knee_line());
         lines.extend(self.pass_line());
         lines.extend(self.fill_line());
+        lines.extend(self.matters());
         lines.extend(self.count_line());
         lines.extend(self.wave_lines());
+        lines.extend(self.periods.lines());
         if let Some(e) = self.seen.events {
             lines.push(format!(
                 "{:.0} % of the growth happened across {} evaluations, the rest between them",
@@ -308,16 +332,53 @@ impl Story<'_> {
                 e.events
             ));
         }
-        if let Some(fc) = self.forecast {
-            lines.push(format!(
-                "at this rate {} is reached {} (between {} and {})",
-                size(fc.limit_bytes),
-                self.when(fc),
-                self.place(fc.low),
-                self.place(fc.high)
-            ));
-        }
+        lines.extend(self.forecast.map(|forecast| self.forecast_line(forecast)));
         lines
+    }
+
+    /// What was looked at, and where the floor went.
+    fn course_line(&self) -> String {
+        let f = self.facts;
+        let samples = counted(self.seen.samples as f64, "sample");
+        let seen = match self.axis {
+            Axis::Sample => samples,
+            Axis::Step | Axis::Seconds | Axis::Epoch if f.last > f.first => {
+                format!("{samples} from {} to {}", self.place(f.first), self.place(f.last))
+            }
+            Axis::Step | Axis::Seconds | Axis::Epoch => format!("{samples} at {}", self.place(f.first)),
+        };
+        let started = f.after_start - f.start > 2.0 * self.bound();
+        let floor = if self.kind.group() == crate::Group::Flat && started {
+            format!(
+                "the floor rose from {} to {} in the first tenth and moved by {} after it",
+                size(f.start),
+                size(f.after_start),
+                size(self.bound())
+            )
+        } else if size(f.start) == size(f.end) {
+            format!("the floor stayed at {}", size(f.end))
+        } else {
+            format!("the floor went from {} to {}", size(f.start), size(f.end))
+        };
+        format!("{seen}; {floor}")
+    }
+
+    fn knee_line(&self) -> Option<String> {
+        let f = self.facts;
+        let (x, level) = f.knee?;
+        let share = 100.0 * (f.last - x) / (f.last - f.first).max(f64::MIN_POSITIVE);
+        Some(format!(
+            "growth ended at {} at {}; in the {share:.0} % after it the floor {}",
+            self.place(x),
+            size(level),
+            moved(f.end - level)
+        ))
+    }
+
+    fn forecast_line(&self, forecast: &Forecast) -> String {
+        let (low, high) = (self.place(forecast.low), self.place(forecast.high));
+        let between = if low == high { String::new() } else { format!(" (between {low} and {high})") };
+        format!("at this rate {} is reached {}{between}", size(forecast.limit_bytes), self.when(forecast))
     }
 
     /// What stands above the floor or beside it.
@@ -326,17 +387,19 @@ impl Story<'_> {
         let mut lines = Vec::new();
         if self.unusable > 0 {
             lines.push(format!(
-                "{} samples could not be used: not a number, or beyond any memory",
-                self.unusable
+                "{} could not be used: not a number, or beyond any memory",
+                counted(self.unusable as f64, "sample")
             ));
         }
-        if f.peaks > 0 {
-            lines.push(format!(
+        match f.peaks {
+            0 => {}
+            1 => lines.push(format!("1 sample stands {} above the floor", size(f.peak_most))),
+            peaks => lines.push(format!(
                 "{} samples stand above the floor, by {} typically, {} at most",
-                f.peaks,
+                number(peaks as f64),
                 size(f.peak_height),
-                size(f.peak - f.end)
-            ));
+                size(f.peak_most)
+            )),
         }
         if let (Some(grown), Kind::PageCache) = (self.file_grown, self.kind) {
             lines.push(format!(
@@ -348,40 +411,57 @@ impl Story<'_> {
         lines
     }
 
+    /// How long a pass is, with the division where it is one.
+    fn pass_words(&self, pass: f64) -> String {
+        let c = self.context;
+        let length = self.length(pass);
+        let told = c.epoch_steps.is_some() || self.axis != Axis::Step;
+        let Some((examples, batch)) = c.examples.zip(c.batch).filter(|_| !told) else {
+            return format!("one pass over the data is {length}");
+        };
+        let by: Vec<String> = std::iter::once(batch).chain(c.accum).chain(c.world_size).map(number).collect();
+        let by = if by.len() > 1 { format!("({})", by.join(" x ")) } else { by.join("") };
+        format!("one pass over the data is {} / {by} = {length}", number(examples))
+    }
+
     fn pass_line(&self) -> Option<String> {
         let pass = pass(self.context, self.axis)?;
-        let place = self.place(pass);
+        let words = self.pass_words(pass);
         Some(match self.matches_pass() {
-            Some(true) => {
-                format!("one pass over the data is {} long ({place}): growth ended there", number(pass))
-            }
+            Some(true) => format!("{words}: growth ended there"),
             Some(false) => format!(
-                "the numbers don't match: one pass over the data would end at {place}, growth ended at {}; check examples, batch and accumulation",
+                "the numbers don't match: {words}, and growth ended at {}; check examples, batch and accumulation",
                 self.knee()
             ),
-            None if self.facts.last < pass => format!(
-                "the first pass over the data ends at {place}; this curve ends before, at {}",
-                self.place(self.facts.last)
-            ),
-            None => format!("the curve covers {} passes over the data", number(self.facts.last / pass)),
+            None if self.facts.last < pass => {
+                format!("{words}; this curve ends before, at {}", self.place(self.facts.last))
+            }
+            None => format!("{words}; the curve covers {} of them", number(self.facts.last / pass)),
         })
     }
 
     fn fill_line(&self) -> Option<String> {
-        let fill = self.fill?;
-        if !matches!(self.kind, Kind::CacheFill | Kind::TooEarly) {
-            return None;
-        }
-        let needs = |n: f64| format!("{} examples need {}", number(n), size(fill.needs(n)));
-        let mut line = format!("{} per example", size(fill.bytes_per_example));
-        if let Some(n) = fill.examples {
-            line = format!("{line}; {}", needs(n));
-        }
-        line = format!("{line}; {}", needs(2000.0));
+        let fill = self.fill.filter(|_| matches!(self.kind, Kind::CacheFill | Kind::TooEarly))?;
+        let needs = |n: f64| format!("; {} need {}", counted(n, "example"), size(fill.needs(n)));
+        let each = size(fill.bytes_per_example);
+        Some(format!("{each} per example{}", fill.examples.map(needs).unwrap_or_default()))
+    }
+
+    /// What other data sets need, and the largest that fits.
+    pub(crate) fn matters(&self) -> Option<String> {
+        let able = |fill: &Fill| {
+            fill.bytes_per_example > 0.0 && matches!(self.kind, Kind::CacheFill | Kind::TooEarly)
+        };
+        let fill = self.fill.filter(able)?;
+        let own = fill.examples.unwrap_or(0.0);
+        let next = SIZES.into_iter().filter(|size| *size > own).take(SIZES_SHOWN);
+        let mut parts: Vec<String> =
+            next.map(|n| format!("{} examples need {}", parted(n), both(fill.needs(n)))).collect();
         if let Some(limit) = self.outcome.limit_bytes {
-            line = format!("{line}; about {} fill {}", number(fill.fits(limit)), size(limit));
+            parts.push(format!("{} fill {}", parted(fill.fits(limit)), both(limit)));
         }
-        Some(line)
+        let doubt = if self.kind == Kind::TooEarly { "if it is a fill, " } else { "" };
+        Some(format!("{doubt}memory depends on the data set: {}", parts.join("; ")))
     }
 
     fn count_line(&self) -> Option<String> {
@@ -400,55 +480,6 @@ impl Story<'_> {
             }
             None => format!("{name} went from {} to {}", number(count.first), number(count.last)),
         })
-    }
-
-    /// The whole reasoning.
-    pub(crate) fn why(&self) -> Vec<String> {
-        let s = self.seen;
-        let mut lines = vec![
-            format!(
-                "floor: {} points from {} samples, scatter {}",
-                s.floor.len(),
-                s.samples,
-                size(s.floor.noise)
-            ),
-            format!(
-                "neighbouring points correlate by {:.2}: {} points count as {:.1}",
-                s.correlation,
-                s.floor.len(),
-                s.effective
-            ),
-        ];
-        for fit in s.fits.iter().take(8) {
-            lines.push(format!(
-                "shape: {:<34} weight {:.3}, misfit {}, says {}",
-                fit.shape.words(),
-                fit.weight,
-                size(fit.error.sqrt()),
-                stand(fit).words()
-            ));
-        }
-        let o = s.odds;
-        lines.push(format!(
-            "evidence: flat {:.2}, settled {:.2}, slowing {:.2}, rising {:.2}",
-            o.flat, o.settled, o.open, o.rising
-        ));
-        if let Some(pace) = s.pace {
-            lines.push(format!("pace at the end over pace at the start, lower bound: {pace:.2}"));
-        }
-        lines.push(match pass(self.context, self.axis) {
-            Some(p) => format!(
-                "one pass over the data: {} ({} seen; a leak is called from {PASSES} on)",
-                self.place(p),
-                number(self.facts.last / p)
-            ),
-            None => {
-                "the length of a pass over the data is not known: it would decide between a fill and a leak"
-                    .to_owned()
-            }
-        });
-        lines.push(format!("decided by: {}", s.because.words()));
-        lines
     }
 }
 

@@ -99,6 +99,7 @@ fn context(c: &Value) -> Context {
         validation_every: f("validation_every"),
         validation_x: numbers(&c["validation_x"]),
         save_x: numbers(&c["save_x"]),
+        ..Context::default()
     }
 }
 

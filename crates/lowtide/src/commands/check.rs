@@ -181,7 +181,7 @@ fn fits(answer: &Answer) -> Found {
     };
     let says = match outcome.is {
         Fits::Fits | Fits::Tight => Says::Pass,
-        Fits::Exceeds if main.group == Group::TooEarly => Says::TooEarly,
+        Fits::Exceeds if main.group == Group::TooEarly && outcome.death.is_none() => Says::TooEarly,
         Fits::Exceeds => Says::Fail,
         Fits::Unknown => Says::TooEarly,
     };

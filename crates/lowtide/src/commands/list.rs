@@ -27,7 +27,7 @@ fn look_inside(listed: Listed) -> ListedRun {
     let peak = recording.as_ref().filter(|recording| !recording.samples.is_empty());
     ListedRun {
         peak: peak.map(|recording| lowtide_verdict::summarize(recording).total.peak_bytes),
-        note: recording.as_ref().and_then(render::cut_off_note),
+        note: recording.as_ref().and_then(lowtide_verdict::cut_off_note),
         listed,
     }
 }

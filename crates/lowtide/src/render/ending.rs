@@ -46,12 +46,11 @@ impl Ending<'_> {
         if seconds < SHORTEST_SECONDS {
             return format!("\n  too short to judge: {seconds:.1} s\n\n");
         }
-        let until = if self.finished.ooms.is_empty() { "" } else { "until it was killed: " };
-        let mut text = format!("\n  {until}{}\n", main.headline);
+        let mut text = format!("\n  {}\n", main.headline);
         for line in main.evidence.iter().take(EVIDENCE_LINES) {
             let _ = writeln!(text, "    - {line}");
         }
-        if let Some(advice) = main.advice.first().filter(|_| self.finished.ooms.is_empty()) {
+        if let Some(advice) = main.advice.first() {
             let _ = writeln!(text, "    do: {advice}");
         }
         for finding in &self.told.verdict.findings {

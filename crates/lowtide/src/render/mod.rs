@@ -2,7 +2,6 @@
 
 mod compare;
 mod console;
-mod cut_off;
 mod doctor;
 mod ending;
 mod gates;
@@ -14,7 +13,6 @@ mod verdict;
 
 pub(crate) use compare::{compare_json, compare_text};
 pub(crate) use console::Console;
-pub(crate) use cut_off::cut_off_note;
 pub(crate) use doctor::{Checkup, doctor_json, doctor_text};
 pub(crate) use ending::Ending;
 pub(crate) use gates::{gates_github, gates_json, gates_junit, gates_text};

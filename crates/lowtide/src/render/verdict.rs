@@ -3,20 +3,16 @@
 //! The sentences themselves are the engine's; here they only get their place. Rows are wrapped in a terminal and left
 //! whole in a file, so that a search finds them.
 
-use super::{cut_off_note, plain};
+use super::plain;
 use crate::commands::subject::{Answer, What};
 use lowtide_model::Bytes;
-use lowtide_verdict::{Fill, Fits, Kind, Together, Verdict};
+use lowtide_verdict::{Fits, Kind, Together, Verdict};
 use std::fmt::Write as _;
 
 /// Room for the names of rows.
 const NAMES: usize = 14;
 /// A terminal narrower than this is not wrapped for.
 const NARROWEST: usize = 50;
-/// Data-set sizes people ask for next.
-const SIZES: [f64; 5] = [500.0, 1000.0, 2000.0, 5000.0, 10_000.0];
-/// As many of them as fit into a line.
-const SIZES_SHOWN: usize = 3;
 
 /// One answer on a page.
 pub(crate) struct Page<'a> {
@@ -38,9 +34,6 @@ impl Page<'_> {
         }
         process(main, &mut rows);
         rows.row("Outcome", &outcome(main));
-        if let What::Recording(recording) = &self.answer.subject.what {
-            rows.rows("End", cut_off_note(recording));
-        }
         body(main, &mut rows);
         for finding in &self.answer.run.findings {
             rows.text.push('\n');
@@ -82,7 +75,8 @@ fn process(verdict: &Verdict, rows: &mut Rows) {
 }
 
 fn body(main: &Verdict, rows: &mut Rows) {
-    rows.rows("Evidence", &main.evidence);
+    let matters = |line: &&String| main.matters.as_ref() == Some(*line);
+    rows.rows("Evidence", main.evidence.iter().filter(|line| !matters(line)));
     let out = main.ruled_out.iter().map(|out| format!("{}: {}", out.kind.word(), out.because));
     rows.rows("Not", out);
     if main.verdict == Kind::TooEarly {
@@ -90,8 +84,9 @@ fn body(main: &Verdict, rows: &mut Rows) {
         let futures = fits.map(|e| format!("{} ({:.0} %): {}", e.kind.word(), 100.0 * e.weight, e.predicts));
         rows.rows("Still possible", futures);
     }
-    rows.rows("It matters", main.fill.and_then(|fill| sizes(&fill, main)));
-    rows.rows("Do this", &main.advice);
+    rows.rows("It matters", &main.matters);
+    rows.rows("Do this", main.advice.first());
+    rows.rows("Then", main.advice.iter().skip(1));
     rows.row("To be sure", &main.disprove);
 }
 
@@ -110,6 +105,9 @@ fn outcome(verdict: &Verdict) -> String {
         format!("the limit is {}{from}", both(limit))
     });
     let words = match (outcome.is, outcome.needs_bytes, limit) {
+        (Fits::Exceeds, _, Some(limit)) if outcome.death.is_some() => {
+            format!("exceeds: it needed more than there was; {limit}")
+        }
         (Fits::Fits, Some(needs), Some(limit)) => format!("fits: needs at most {}; {limit}", both(needs)),
         (Fits::Tight, Some(needs), Some(limit)) => format!("tight: needs up to {}; {limit}", both(needs)),
         (Fits::Exceeds, _, Some(limit)) if verdict.verdict == Kind::TooEarly => {
@@ -130,39 +128,10 @@ fn outcome(verdict: &Verdict) -> String {
     format!("{words}. Confidence {confidence:.2}")
 }
 
-/// What other data sets need, and the largest that fits.
-fn sizes(fill: &Fill, verdict: &Verdict) -> Option<String> {
-    if fill.bytes_per_example <= 0.0 || !matches!(verdict.verdict, Kind::CacheFill | Kind::TooEarly) {
-        return None;
-    }
-    let own = fill.examples.unwrap_or(0.0);
-    let next = SIZES.into_iter().filter(|size| *size > own).take(SIZES_SHOWN);
-    let mut parts: Vec<String> =
-        next.map(|size| format!("{} examples need {}", count(size), both(fill.needs(size)))).collect();
-    if let Some(limit) = verdict.outcome.limit_bytes {
-        parts.push(format!("{} fill {}", count(fill.fits(limit)), both(limit)));
-    }
-    let doubt = if verdict.verdict == Kind::TooEarly { "if it is a fill, " } else { "" };
-    Some(format!("{doubt}memory depends on the data set: {}", parts.join("; ")))
-}
-
 /// A size in the units of the kernel and in those of data sheets and logs.
 pub(crate) fn both(bytes: f64) -> String {
     let size = Bytes::from_f64(bytes);
     if bytes >= 1e9 { format!("{size} ({:.1} GB)", bytes / 1e9) } else { size.to_string() }
-}
-
-/// A whole number with its thousands parted.
-fn count(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// Rows under a sentence: the name once, then its lines.
@@ -234,10 +203,5 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= 30), "{text}");
         assert_eq!(text.split_whitespace().collect::<Vec<_>>(), words.split(' ').collect::<Vec<_>>());
         assert_eq!(wrapped(words, 4, None), words);
-    }
-
-    #[test]
-    fn counts_have_their_thousands_parted() {
-        assert_eq!([count(7.0), count(1338.0), count(1_234_567.0)], ["7", "1,338", "1,234,567"]);
     }
 }

@@ -118,5 +118,8 @@ fn context(object: &Map<String, Value>, unit: Unit) -> Context {
         validation_every: get("validation_every"),
         validation_x: many("validation_x"),
         save_x: many("save_x"),
+        log_x: many("log_x"),
+        shard_x: many("shard_x"),
+        step_x: many("step_x"),
     }
 }

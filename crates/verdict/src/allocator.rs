@@ -1,0 +1,234 @@
+//! What a job's own allocator says of GPU memory and tensors: in use against held, and how many tensors live.
+//!
+//! The driver sees one number, what the framework took. The framework knows which part of it holds tensors: that part
+//! growing is a leak of tensors, the rest growing is fragmentation, and the two need different cures. Not here: the
+//! driver's number (see `run`).
+
+use crate::judge::Judge;
+use crate::live::LiveJudge;
+use crate::phrases::{number, size};
+use crate::series::Point;
+use crate::verdict::{Group, Kind, RuledOut, Verdict};
+use lowtide_model::{Axis, Bytes, Context, Metric, ProcKey, Role};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Processes whose allocator is followed: the ranks of one machine.
+const MOST: usize = 16;
+/// Bins of each curve.
+const ROOM: usize = 256;
+/// Fewer readings show nothing.
+const FEWEST: u64 = 4;
+/// What is held beside tensors is worth a word from this part of all that is held.
+const SLACK_PART: f64 = 0.1;
+
+/// The facts in a mark that are about allocators.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Facts {
+    gpu_allocated_bytes: Option<f64>,
+    gpu_reserved_bytes: Option<f64>,
+    tensors: Option<f64>,
+    tensor_cpu_bytes: Option<f64>,
+    tensor_device_bytes: Option<f64>,
+}
+
+/// First and newest value of something.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) first: f64,
+    pub(crate) last: f64,
+}
+
+impl Ends {
+    fn take(ends: &mut Option<Self>, value: Option<f64>) {
+        if let Some(value) = value.filter(|value| value.is_finite() && *value >= 0.0) {
+            ends.get_or_insert(Self { first: value, last: value }).last = value;
+        }
+    }
+
+    pub(crate) fn grown(self) -> f64 {
+        self.last - self.first
+    }
+}
+
+/// What tensors did, as the job counted them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tensors {
+    pub(crate) count: Option<Ends>,
+    pub(crate) cpu: Option<Ends>,
+    pub(crate) device: Option<Ends>,
+}
+
+/// A curve by second and by step.
+#[derive(Clone, Debug)]
+struct Both {
+    seconds: Judge,
+    steps: Judge,
+}
+
+impl Both {
+    fn new() -> Self {
+        let judge = |axis| Judge::with_room(Context::default(), axis, Metric::Gpu, ROOM);
+        Self { seconds: judge(Axis::Seconds), steps: judge(Axis::Step) }
+    }
+
+    fn push(&mut self, seconds: f64, step: Option<f64>, bytes: f64) {
+        self.seconds.push(Point::one(seconds, bytes));
+        if let Some(step) = step {
+            self.steps.push(Point::one(step, bytes));
+        }
+    }
+}
+
+/// What one process told of its allocator.
+#[derive(Clone, Debug)]
+struct Told {
+    allocated: Both,
+    /// Held by the allocator and in no tensor.
+    slack: Both,
+    reserved: Option<Ends>,
+    tensors: Tensors,
+}
+
+/// What all processes told.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Allocators(BTreeMap<ProcKey, Told>);
+
+impl Allocators {
+    /// Takes the JSON of a mark; what is about something else is passed over.
+    pub(crate) fn push(
+        &mut self,
+        process: ProcKey,
+        seconds: f64,
+        step: Option<f64>,
+        extra: &str,
+    ) -> Option<f64> {
+        if !(extra.contains("\"gpu_") || extra.contains("\"tensor")) {
+            return None;
+        }
+        let facts: Facts = serde_json::from_str(extra).ok()?;
+        if !self.0.contains_key(&process) && self.0.len() >= MOST {
+            return None;
+        }
+        let new = || Told {
+            allocated: Both::new(),
+            slack: Both::new(),
+            reserved: None,
+            tensors: Tensors::default(),
+        };
+        let told = self.0.entry(process).or_insert_with(new);
+        if let Some(allocated) = facts.gpu_allocated_bytes {
+            told.allocated.push(seconds, step, allocated);
+            if let Some(reserved) = facts.gpu_reserved_bytes {
+                told.slack.push(seconds, step, (reserved - allocated).max(0.0));
+            }
+        }
+        Ends::take(&mut told.reserved, facts.gpu_reserved_bytes);
+        Ends::take(&mut told.tensors.count, facts.tensors);
+        Ends::take(&mut told.tensors.cpu, facts.tensor_cpu_bytes);
+        Ends::take(&mut told.tensors.device, facts.tensor_device_bytes);
+        facts.tensors
+    }
+
+    /// What a process's tensors did.
+    pub(crate) fn tensors(&self, process: ProcKey) -> Tensors {
+        self.0.get(&process).map(|told| told.tensors).unwrap_or_default()
+    }
+
+    /// Whether a process tells what its GPU memory is for.
+    pub(crate) fn knows(&self, process: ProcKey) -> bool {
+        self.0.get(&process).is_some_and(|told| told.allocated.seconds.samples() >= FEWEST)
+    }
+}
+
+impl LiveJudge {
+    /// Tensors that pile up on a GPU, and memory that its allocator holds for none of them.
+    pub(crate) fn allocator_verdicts(&self, role: &BTreeMap<ProcKey, Role>) -> Vec<Verdict> {
+        let mut out = Vec::new();
+        for (key, told) in self.allocators.0.iter().filter(|(key, _)| self.allocators.knows(**key)) {
+            let limit = self.gpu_limit(*key);
+            let mut found = self.in_tensors(told, limit);
+            found.extend(self.beside_tensors(told));
+            for verdict in &mut found {
+                let role = role.get(key).copied().unwrap_or(Role::Unknown);
+                verdict.process = Some(self.named(*key, role));
+            }
+            out.extend(found);
+        }
+        out
+    }
+
+    fn asked_of(&self, both: &Both, limit: Option<Bytes>) -> Judge {
+        let by_steps = self.marks.pace().filter(|_| both.steps.samples() >= FEWEST_STEPS);
+        let mut judge = if by_steps.is_some() { both.steps.clone() } else { both.seconds.clone() };
+        let limit_from = limit.map(|_| "the GPU's memory".to_owned());
+        judge.set_context(Context { limit, limit_from, ..self.marks.known(&self.asked) });
+        judge.set_resolution(self.doubt);
+        judge.set_pace(by_steps);
+        judge.set_running(self.running);
+        judge
+    }
+
+    fn in_tensors(&self, told: &Told, limit: Option<Bytes>) -> Vec<Verdict> {
+        let mut verdict = self.asked_of(&told.allocated, limit).verdict();
+        if verdict.group == Group::Flat {
+            return Vec::new();
+        }
+        verdict.headline = format!("GPU tensors: {}", verdict.headline);
+        verdict.evidence.push(format!(
+            "memory in use by tensors went from {} to {}",
+            size(verdict.floor.start_bytes),
+            size(verdict.floor.end_bytes)
+        ));
+        if let Some(count) = told.tensors.count {
+            verdict.evidence.push(format!(
+                "live tensors went from {} to {}",
+                number(count.first),
+                number(count.last)
+            ));
+        }
+        vec![verdict]
+    }
+
+    /// Fragmentation: what is held for no tensor grows.
+    fn beside_tensors(&self, told: &Told) -> Option<Verdict> {
+        let judge = self.asked_of(&told.slack, None);
+        let seen = judge.verdict();
+        let grown = seen.floor.end_bytes - seen.floor.start_bytes;
+        let reserved = told.reserved?.last;
+        if seen.group == Group::Flat || grown <= self.doubt || grown < SLACK_PART * reserved {
+            return None;
+        }
+        let mut verdict = judge.verdict_as(Kind::AllocatorKept);
+        verdict.confidence = seen.confidence;
+        verdict.headline = format!(
+            "fragmentation of GPU memory: the allocator holds {} for no tensor, {} more than at the start",
+            size(seen.floor.end_bytes),
+            size(grown)
+        );
+        verdict.evidence.insert(
+            0,
+            format!(
+                "reserved minus allocated went from {} to {}; reserved in all: {}",
+                size(seen.floor.start_bytes),
+                size(seen.floor.end_bytes),
+                size(reserved)
+            ),
+        );
+        verdict.ruled_out = vec![RuledOut {
+            kind: Kind::Leak,
+            because: "it is in no tensor: the allocator keeps it in pieces that new shapes don't fit into"
+                .to_owned(),
+        }];
+        verdict.advice = vec!["set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the job starts, and use few different input lengths".to_owned()];
+        verdict.disprove = format!(
+            "run it with that setting: reserved minus allocated must stay below {}",
+            size(seen.floor.start_bytes + 0.5 * grown)
+        );
+        Some(verdict)
+    }
+}
+
+/// Steps seen before a curve is drawn over steps.
+const FEWEST_STEPS: u64 = 10;

@@ -1,0 +1,111 @@
+//! One program that was started again inside a recording: its lives are told together.
+//!
+//! A restart is a cut point. What each life does is judged by itself; that every one of them climbs the same way and
+//! begins again at the bottom says more than any of them alone. Not here: restarts inside a curve that does not know
+//! its processes (see `assess`).
+
+use crate::judge::Judge;
+use crate::live::LiveJudge;
+use crate::phrases::size;
+use crate::run::Judged;
+use crate::track::Track;
+use crate::verdict::{Group, Verdict};
+use lowtide_model::{Axis, Context, Metric, ProcKey, Role};
+use std::collections::BTreeMap;
+
+/// A life with fewer samples is a failed start.
+const FEWEST: u64 = 4;
+/// Two that overlap by more than this many seconds are no lives of one program.
+const OVERLAP: f64 = 0.5;
+
+impl LiveJudge {
+    /// Programs that lived more than once, each with its lives in order.
+    fn lives(&self) -> Vec<Vec<ProcKey>> {
+        let mut programs: BTreeMap<&[String], Vec<ProcKey>> = BTreeMap::new();
+        for (key, track) in &self.tracks {
+            let Some(process) = self.processes.get(key) else { continue };
+            if process.execed && !process.argv.is_empty() && track.seconds.samples() >= FEWEST {
+                programs.entry(&process.argv).or_default().push(*key);
+            }
+        }
+        let mut several: Vec<Vec<ProcKey>> = programs.into_values().filter(|lives| lives.len() > 1).collect();
+        several.retain_mut(|lives| {
+            lives.sort_by_key(|key| self.processes.get(key).map(|p| p.born));
+            lives.windows(2).all(|pair| self.follow(pair[0], pair[1]))
+        });
+        several
+    }
+
+    /// Whether the second began when the first had ended.
+    fn follow(&self, first: ProcKey, second: ProcKey) -> bool {
+        let died = self.processes.get(&first).and_then(|process| process.died);
+        let born = self.processes.get(&second).map(|process| process.born);
+        died.zip(born).is_some_and(|(died, born)| died.seconds() <= born.seconds() + OVERLAP)
+    }
+
+    /// Leaves one answer of each program that lived more than once, with what all its lives say.
+    pub(crate) fn join_lives(&self, each: &mut Vec<Judged>, role: &BTreeMap<ProcKey, Role>) {
+        for lives in self.lives() {
+            let known: Vec<&Track> = lives.iter().filter_map(|key| self.tracks.get(key)).collect();
+            let of = |judged: &Judged| lives.contains(&judged.key);
+            let Some(longest) =
+                each.iter().filter(|j| of(j)).max_by_key(|j| self.samples_of(j.key)).map(|j| j.key)
+            else {
+                continue;
+            };
+            each.retain(|judged| !of(judged) || judged.key == longest);
+            let Some(judged) = each.iter_mut().find(|judged| judged.key == longest) else { continue };
+            if judged.verdict.group == Group::TooEarly
+                && let Some(mut all) = self.all_climb(&known)
+            {
+                all.process = Some(self.named(longest, role.get(&longest).copied().unwrap_or(Role::Unknown)));
+                judged.verdict = all;
+            }
+            judged.grows = true;
+            let line = told(&known, self.doubt);
+            let verdict = &mut judged.verdict;
+            verdict.evidence.insert(verdict.evidence.len().min(1), line);
+        }
+    }
+
+    fn samples_of(&self, key: ProcKey) -> u64 {
+        self.tracks.get(&key).map_or(0, |track| track.seconds.samples())
+    }
+
+    /// The lives as one curve with its cuts, where no pass over the data could explain that each climbs.
+    fn all_climb(&self, lives: &[&Track]) -> Option<Verdict> {
+        let context = self.marks.known(&self.asked);
+        if context.epoch_seconds.is_some() || crate::budget::pass_steps(&context).is_some() {
+            return None;
+        }
+        let restarts = Some(lives.len() as f64 - 1.0);
+        let mut judge = Judge::new(Context { restarts, ..context }, Axis::Seconds, Metric::Anon);
+        judge.set_resolution(self.doubt);
+        lives.iter().for_each(|life| judge.push_all(&life.seconds));
+        let (limit, limit_from) = self.limit(lives.last()?.last_need);
+        judge.set_limit(limit, limit_from);
+        Some(judge.verdict()).filter(|verdict| verdict.group == Group::Leak)
+    }
+}
+
+/// `3 lives of this program: each grew by about 2.00 GiB, and each began again near 500 MiB`.
+fn told(lives: &[&Track], doubt: f64) -> String {
+    let span = |of: &dyn Fn(&Track) -> f64| {
+        let (low, high) = lives
+            .iter()
+            .map(|life| of(life))
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
+        let near = high - low <= (0.1 * high.abs()).max(doubt);
+        if near {
+            format!("about {}", size(f64::midpoint(low, high)))
+        } else {
+            format!("{} to {}", size(low), size(high))
+        }
+    };
+    format!(
+        "{} lives of this program: each began at {} and grew by {}",
+        lives.len(),
+        span(&|life| life.first_need()),
+        span(&|life| life.climbed().max(0.0))
+    )
+}
