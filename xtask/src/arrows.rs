@@ -4,19 +4,31 @@ use crate::commands::{cargo, output};
 use serde_json::Value;
 
 /// From a crate to those of ours it may use.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("lowtide-model", &[]),
     ("lowtide-wire", &["lowtide-model"]),
     ("lowtide-verdict", &["lowtide-model"]),
     ("lowtide-probe", &["lowtide-model"]),
+    ("lowtide-scan", &["lowtide-model"]),
     ("lowtide-store", &["lowtide-model"]),
-    ("lowtide-run", &["lowtide-model", "lowtide-wire", "lowtide-probe", "lowtide-store", "lowtide-verdict"]),
+    (
+        "lowtide-run",
+        &[
+            "lowtide-model",
+            "lowtide-wire",
+            "lowtide-probe",
+            "lowtide-scan",
+            "lowtide-store",
+            "lowtide-verdict",
+        ],
+    ),
     (
         "lowtide",
         &[
             "lowtide-model",
             "lowtide-wire",
             "lowtide-probe",
+            "lowtide-scan",
             "lowtide-store",
             "lowtide-verdict",
             "lowtide-run",
