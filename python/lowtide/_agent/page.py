@@ -92,11 +92,11 @@ class Page:
         self.told = True
         self.count_step(n)
 
-    def count_step(self, n):
-        """Hooks saw the end of optimizer step `n`."""
+    def count_step(self, n, at=None):
+        """Hooks saw the end of optimizer step `n`, `at` nanoseconds since boot."""
         try:
             cells = self._u64
-            cells[_STEP_TIME] = clock_gettime_ns(BOOTTIME)
+            cells[_STEP_TIME] = clock_gettime_ns(BOOTTIME) if at is None else at
             cells[_STEPS] = n
         except Exception:
             pass
@@ -105,6 +105,11 @@ class Page:
     def steps(self):
         """The newest step told."""
         return self._u64[_STEPS]
+
+    @property
+    def ranked(self):
+        """Whether the rank is known."""
+        return self._i64[_RANK] >= 0
 
     def epoch(self, x):
         """How far the job is, in passes over its data: 1.5 is the middle of the second."""
@@ -129,6 +134,15 @@ class Page:
     def info(self, **facts):
         """States facts about the job."""
         self.mark(INFO, POINT, float("nan"), facts)
+
+    def cost(self, ns):
+        """Nanoseconds spent inside hooks so far."""
+        self._u64[_HOOK_NS] = ns
+
+    def took(self, micro_batches, examples):
+        """Micro-batches and examples taken from training loaders so far."""
+        self._u64[_MICRO] = micro_batches
+        self._u64[_EXAMPLES] = examples
 
     def counters(self, **values):
         """Sets absolute counters by name: micro_batches, examples, hook_ns, gpu_allocated, tensors and so on."""

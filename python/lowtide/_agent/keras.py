@@ -1,0 +1,167 @@
+"""Keras 3, on any of its backends: the list that calls its callbacks, its data, its files.
+
+Keras tells no global step to its callbacks; it is the optimizer's count at the start plus the batches since.
+"""
+
+import weakref
+
+from . import files, hooking, progress
+from . import page as _page
+
+_METHODS = (
+    "on_train_begin", "on_train_end", "on_epoch_begin", "on_epoch_end", "on_train_batch_end", "on_test_begin", "on_test_end"
+)  # fmt: skip
+
+_base = _done = _epoch = 0
+_data = None
+
+
+def hook_callbacks(module):
+    """keras.src.callbacks.callback_list was executed."""
+    kind = getattr(module, "CallbackList", None)
+    if kind is None or not all(name in vars(kind) for name in _METHODS):
+        return False
+    before = {"on_train_begin": _train_begin, "on_epoch_begin": _epoch_begin, "on_test_begin": _test_begin}
+    after = {
+        "on_train_end": _train_end,
+        "on_epoch_end": _epoch_end,
+        "on_train_batch_end": _batch_end,
+        "on_test_end": _test_end,
+    }
+    for name in _METHODS:
+        hooking.replace(kind, name, _maker(before.get(name), after.get(name)))
+    return True
+
+
+def hook_data(module):
+    """keras.src.trainers.epoch_iterator was executed."""
+    kind = getattr(module, "EpochIterator", None)
+    if kind is None or "__init__" not in vars(kind):
+        return False
+    hooking.replace(kind, "__init__", _make_init)
+    return True
+
+
+def hook_saving(module):
+    """keras.src.saving.saving_api was executed."""
+    if not hooking.has(module, "save_model", "load_model", "save_weights", "load_weights"):
+        return False
+    for name in ("save_model", "save_weights"):
+        hooking.replace(module, name, files.around("save", files.argument(1, "filepath")))
+    hooking.replace(module, "load_model", files.around("load", files.argument(0, "filepath")))
+    hooking.replace(module, "load_weights", files.around("load", files.argument(1, "filepath")))
+    return True
+
+
+def _make_init(function):
+    def __init__(self, *args, **kwargs):
+        global _data
+        function(self, *args, **kwargs)
+        try:
+            _data = weakref.ref(self)
+        except Exception:
+            progress.job.failed()
+
+    return __init__
+
+
+def _maker(before, after):
+    def make(function):
+        def method(self, *args, **kwargs):
+            if before is not None:
+                _safely(before, self, args)
+            result = function(self, *args, **kwargs)
+            if after is not None:
+                _safely(after, self, args)
+            return result
+
+        return method
+
+    return make
+
+
+def _safely(function, callbacks, args):
+    try:
+        function(callbacks, args)
+    except Exception:
+        progress.job.failed()
+
+
+def _train_begin(callbacks, args):
+    global _base, _done
+    job = progress.job
+    job.takes_over("keras")
+    page = _page.current()
+    if page is not None:
+        page.can(_page.CAN_STOP)
+    _base, _done = _iterations(callbacks.model), 0
+    params = callbacks.params or {}
+    data = _data() if _data is not None else None
+    adapter = getattr(data, "data_adapter", None)
+    job.tell(
+        examples=_examples(adapter),
+        batch=_whole(getattr(adapter, "batch_size", None)),
+        epochs=_whole(params.get("epochs")),
+        epoch_steps=_whole(params.get("steps")),
+    )
+
+
+def _iterations(model):
+    try:
+        return int(model.optimizer.iterations)
+    except Exception:
+        return 0
+
+
+def _whole(number):
+    return number if isinstance(number, int) else None
+
+
+def _examples(adapter):
+    known = getattr(adapter, "_num_samples", None)
+    if known is None:
+        try:
+            known = len(adapter._dataloader.dataset)
+        except Exception:
+            return None
+    return _whole(known)
+
+
+def _epoch_begin(callbacks, args):
+    global _epoch
+    _epoch = args[0] if args else _epoch
+    progress.job.begin_epoch(_epoch)
+
+
+def _epoch_end(callbacks, args):
+    global _base, _done
+    _base, _done = _base + _done, 0
+    progress.job.end_epoch()
+
+
+def _batch_end(callbacks, args):
+    global _done
+    began = progress.now()
+    page = _page.current()
+    if page is None or not args:
+        return
+    _done = args[0] + 1
+    steps = (callbacks.params or {}).get("steps")
+    if steps:
+        page.epoch(_epoch + _done / steps)
+    progress.job.finished_step(_base + _done, began)
+    if page.stop_requested():
+        callbacks.model.stop_training = True
+
+
+def _train_end(callbacks, args):
+    if progress.job.driver == "keras":
+        progress.job.hands_back()
+
+
+def _test_begin(callbacks, args):
+    progress.job.begin_eval()
+
+
+def _test_end(callbacks, args):
+    progress.job.end_eval()

@@ -1,0 +1,196 @@
+"""What this process has done so far: the step, the pass over the data, the evaluation it is in. Hooks report here.
+
+Who tells the step, best first: the user's own `lowtide.step`, a framework with a step of its own (`driver`), optimizer
+steps counted by rounds. Several optimizers (GAN, one optimizer a layer) make one round: a new one begins when an
+optimizer steps that has stepped in this round, or when one appears that the rounds so far did not have.
+Not here: how a mark is written (see `page`), what a framework calls things.
+"""
+
+import os
+from time import clock_gettime_ns
+
+from . import page as _page
+from .page import ACTIVE, BOOTTIME, OFF
+
+SECOND = 1_000_000_000
+#: After so many failures inside hooks the agent withdraws.
+MOST_FAILURES = 25
+#: Rounds with the same optimizers after which their set counts as settled.
+SETTLED = 2
+
+
+def now():
+    """Nanoseconds since boot, by the recorder's clock."""
+    return clock_gettime_ns(BOOTTIME)
+
+
+class Progress:
+    """The state of one process; a forked child begins a new one."""
+
+    def __init__(self):
+        self.off = False
+        self.failures = 0
+        #: The framework that tells steps and phases, or None.
+        self.driver = None
+        #: Evaluations we are inside of; only the outermost one is marked.
+        self.evaluations = 0
+        #: A pass is open: its number is known.
+        self.in_epoch = False
+        self.epochs_begun = 0
+        self.micro_batches = 0
+        self.examples = 0
+        self.hook_ns = 0
+        self.worker = False
+        self.steps = 0
+        self._round = set()
+        self._last_round = None
+        self._same_rounds = 0
+        self._stepped = []
+        self._slow_at = 0
+        self._told = {}
+        self._known = set()
+        #: Called with each new optimizer.
+        self.optimizers = []
+        #: Called at most once a second at a step's end, with (page, nanoseconds).
+        self.slow = []
+        #: Called at every step's end with (page, step, nanoseconds).
+        self.each = []
+
+    def optimizer_stepped(self, optimizer):
+        """An optimizer finished a step: counts, unless somebody else tells the number."""
+        began = clock_gettime_ns(BOOTTIME)
+        if self.driver is not None or self.off:
+            return
+        key = id(optimizer)
+        if key not in self._known:
+            self._known.add(key)
+            for call in self.optimizers:
+                call(optimizer)
+        round_ = self._round
+        if key in round_ or (self._same_rounds >= SETTLED and key not in self._last_round):
+            if round_ == self._last_round:
+                self._same_rounds += 1
+            else:
+                self._last_round, self._same_rounds = round_, 0
+            self._round = {key}
+        elif round_:
+            round_.add(key)
+            return
+        else:
+            round_.add(key)
+        self.steps += 1
+        self.finished_step(self.steps, began)
+
+    def finished_step(self, number, began):
+        """Step `number` is done; `began` is when the hook was entered."""
+        page = _page.current()
+        if page is None or self.off:
+            return
+        self.steps = number
+        if not page.told:
+            page.count_step(number, began)
+        for call in self.each:
+            call(page, number, began)
+        if began - self._slow_at >= SECOND:
+            self._slow_at = began
+            for call in self.slow:
+                call(page, began)
+        self.spent(page, began)
+
+    def spent(self, page, began):
+        """Adds the time since `began` to what hooks have cost."""
+        self.hook_ns += clock_gettime_ns(BOOTTIME) - began
+        page.cost(self.hook_ns)
+
+    def takes_over(self, driver):
+        """A framework with steps of its own begins to train."""
+        self.driver = driver
+
+    def hands_back(self):
+        """It ended: what comes is counted again, from its last step on."""
+        if self.in_epoch:
+            self.end_epoch()
+        page = _page.current()
+        if page is not None:
+            page.stop_done()
+        self.driver = None
+        self._round = set()
+        self._last_round = None
+        self._same_rounds = 0
+
+    def begin_epoch(self, finished, at=None):
+        """A pass begins when `finished` passes are done."""
+        page = _page.current()
+        if page is None or self.off:
+            return
+        self.in_epoch = True
+        self.epoch_number = finished
+        page.epoch(finished)
+        page.mark("epoch", "start", finished, at=at)
+
+    def end_epoch(self):
+        """The open pass ends."""
+        page = _page.current()
+        if page is None or self.off or not self.in_epoch:
+            return
+        self.in_epoch = False
+        page.epoch(self.epoch_number + 1)
+        page.mark("epoch", "end", self.epoch_number + 1)
+
+    def begin_eval(self, extra=None, at=None):
+        """An evaluation begins; inside another one it is a part of it."""
+        self.evaluations += 1
+        page = _page.current()
+        if page is not None and not self.off and self.evaluations == 1:
+            page.mark("eval", "start", self.steps, extra, at=at)
+
+    def end_eval(self):
+        """The innermost evaluation ends."""
+        if self.evaluations == 0:
+            return
+        self.evaluations -= 1
+        page = _page.current()
+        if page is not None and not self.off and self.evaluations == 0:
+            page.mark("eval", "end", self.steps)
+
+    def tell(self, **facts):
+        """States facts, each only when it is new or has changed."""
+        page = _page.current()
+        if page is None or self.off:
+            return
+        fresh = {k: v for k, v in facts.items() if v is not None and self._told.get(k) != v}
+        if fresh:
+            self._told.update(fresh)
+            page.info(**fresh)
+
+    def failed(self):
+        """A hook failed inside; too many failures and the agent withdraws."""
+        self.failures += 1
+        if self.failures >= MOST_FAILURES and not self.off:
+            self.off = True
+            page = _page.current()
+            if page is not None:
+                page.state(OFF)
+
+
+job = Progress()
+
+
+def activate():
+    """Hooks are in place."""
+    page = _page.current()
+    if page is not None and not job.off:
+        page.state(ACTIVE)
+
+
+def _after_fork_in_child():
+    global job
+    old, job = job, Progress()
+    job.slow, job.each, job.optimizers = old.slow, old.each, old.optimizers
+    activate()
+
+
+try:
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+except Exception:
+    pass

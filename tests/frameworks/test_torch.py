@@ -1,0 +1,41 @@
+"""Plain torch loops: steps, passes, evaluations and saves are what the loop itself counted."""
+
+import pytest
+
+
+def check_plain(result):
+    said, page = result.said, result.page
+    assert page.steps == said["steps"]
+    assert page.epoch == said["epochs"]
+    assert page.count("epoch", "start") == page.count("epoch", "end") == said["epochs"]
+    assert page.numbers("epoch", "start") == [0, 1, 2]
+    assert page.count("eval", "start") == page.count("eval", "end") == said["evals"]
+    assert page.count("save", "start") == page.count("save", "end") == said["saves"]
+    assert [e["save_bytes"] for e in page.extras("save")] == [said["save_bytes"]] * said["saves"]
+    assert (page.micro, page.examples) == (said["batches"], said["examples"])
+    assert (page.facts["examples"], page.facts["batch"], page.facts["eval_examples"]) == (50, 4, 20)
+    assert page.state == 3
+    assert "torch" in page.facts["hooked"] and "seen_not_hooked" not in page.facts
+
+
+@pytest.mark.parametrize("workers,method", [(0, "none"), (2, "fork"), (2, "spawn"), (2, "forkserver")])
+def test_counts_of_a_plain_loop_are_exact_under_every_start_method(run, workers, method):
+    result = run("plain.py", workers, method, 1)
+    check_plain(result)
+    assert result.page.facts["workers"] == workers
+    found = [page.facts["worker"] for page in result.with_fact("role")]
+    # Three passes start their workers anew.
+    assert sorted(found) == sorted(list(range(workers)) * 3)
+    assert all(page.steps == 0 for page in result.with_fact("role"))
+
+
+def test_accumulation_is_learnt_from_batches_between_steps(run):
+    result = run("plain.py", 0, "none", 4)
+    check_plain(result)
+    assert (result.page.facts["accum"], result.page.facts["epoch_steps"]) == (4, 4)
+
+
+def test_results_and_random_state_are_the_same_bit_for_bit(run):
+    with_agent, without = run("plain.py", 2, "fork", 2).said, run("plain.py", 2, "fork", 2, agent=False).said
+    assert with_agent.pop("pid") != without.pop("pid")
+    assert with_agent == without
