@@ -107,6 +107,12 @@ class Page:
         return self._u64[_STEPS]
 
     @property
+    def world_size(self):
+        """Of how many ranks this is one, or None."""
+        size = self._i64[_WORLD]
+        return size if size > 0 else None
+
+    @property
     def ranked(self):
         """Whether the rank is known."""
         return self._i64[_RANK] >= 0

@@ -373,7 +373,12 @@ def _tell_training(loader, loop):
     if loader is None:
         return
     stream = loop.length is None
-    progress.job.tell(examples=None if stream else _length(loader.dataset), batch=loop.batch)
+    page = _page.current()
+    progress.job.tell(
+        examples=None if stream else _length(loader.dataset),
+        batch=loop.batch,
+        world_size=page.world_size if page is not None else None,
+    )
     tell_loader(loader)
 
 

@@ -1,0 +1,28 @@
+"""Keras on its torch backend: what the agent tells is what its own callbacks see."""
+
+
+def test_fit_is_told_exactly(run):
+    result = run("ks.py")
+    said, page = result.said, result.page
+    assert page.steps == said["steps"] == said["batches"] == 26
+    assert page.numbers("epoch", "start") == [0, 1] and page.count("epoch", "end") == said["epochs"] == 2
+    assert page.epoch == 2.0
+    assert page.count("eval", "start") == page.count("eval", "end") == said["evals"] == 2
+    assert {e["path"] for e in page.extras("save")} == set(said["kept"]) and page.count("save", "start") == 2
+    assert page.count("load", "start") == page.count("load", "end") == 1
+    wanted = {"examples": 50, "batch": 4, "epochs": 2, "epoch_steps": 13}
+    assert {key: page.facts[key] for key in wanted} == wanted
+    assert "keras" in page.facts["hooked"] and "seen_not_hooked" not in page.facts
+    assert page.flags & 1
+    without = run("ks.py", agent=False).said
+    for each in (said, without):
+        # Keras writes the time into its files.
+        del each["pid"], each["kept"]
+    assert without == said
+
+
+def test_a_request_to_stop_stops_at_the_batch(run):
+    result = run("ks.py", "ask")
+    said, page = result.said, result.page
+    assert page.steps == said["batches"] == 4
+    assert (page.taken, page.done) == (9, 9)
