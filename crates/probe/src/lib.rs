@@ -16,6 +16,7 @@ pub mod host;
 mod identity;
 pub mod jobs;
 pub mod limits;
+pub mod memory;
 mod open_file;
 mod pagemap;
 pub mod parse;

@@ -1,0 +1,232 @@
+//! The memory of a live process, page by page, without the process noticing.
+//!
+//! Only pages that are in memory are read: never one that was not touched, is swapped out, waits for userfaultfd or
+//! belongs to a device. So the target's resident size, swap and page tables stay as they are; nothing is written to it.
+//! Everything goes through three descriptors that are bound to one address space: after an exec they read nothing, and
+//! a recorder, which may open them as the job's ancestor, can hand them to a process that may not.
+//! Not here: what the bytes mean (crate `scan`).
+
+mod allocator;
+mod pages;
+mod region;
+mod stop;
+mod symbols;
+#[cfg(test)]
+mod tests;
+
+pub use allocator::{Malloc, PythonMalloc, malloc_of, python_malloc_of};
+pub use region::{Region, region};
+pub use stop::Held;
+pub use symbols::{Symbol, symbols};
+
+use crate::Root;
+use crate::open_file::refusal_in;
+use crate::parse::lines;
+use lowtide_model::Reading;
+use pages::{Pages, Run};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+/// The most that is read of `maps`: the kernel allows 65,530 mappings, of about 120 bytes each.
+const MAPS_CAP: u64 = 16 << 20;
+/// Pages whose state is asked for at once when a single one is wanted.
+const WINDOW_PAGES: u64 = 512;
+/// How long an answer about a window is believed: the job frees and swaps while we read.
+const FRESH: Duration = Duration::from_millis(10);
+
+/// The open descriptors that a reader needs.
+#[derive(Debug)]
+pub struct Doors {
+    maps: File,
+    pagemap: File,
+    mem: File,
+}
+
+impl Doors {
+    /// Opens them: `Denied` without the right to trace the process.
+    pub fn open(root: &Root, pid: u32) -> Reading<Self> {
+        let process = root.process(pid);
+        let open = |name: &str| File::open(process.join(name));
+        let opened =
+            open("mem").and_then(|mem| Ok(Self { mem, maps: open("maps")?, pagemap: open("pagemap")? }));
+        match opened {
+            Ok(doors) => Reading::Known(doors),
+            Err(error) => refusal_in(&error, &process),
+        }
+    }
+
+    /// The descriptors, to be handed to another process: maps, pagemap, mem.
+    pub fn numbers(&self) -> [RawFd; 3] {
+        [self.maps.as_raw_fd(), self.pagemap.as_raw_fd(), self.mem.as_raw_fd()]
+    }
+
+    /// Takes descriptors that were handed to us.
+    ///
+    /// Fails when one of them is not open; they must not be in use elsewhere in this process.
+    pub fn handed([maps, pagemap, mem]: [RawFd; 3]) -> io::Result<Self> {
+        Ok(Self { maps: taken(maps)?, pagemap: taken(pagemap)?, mem: taken(mem)? })
+    }
+}
+
+#[allow(unsafe_code, reason = "a descriptor number becomes an owned descriptor")]
+fn taken(number: RawFd) -> io::Result<File> {
+    if number < 3 || std::fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_err() {
+        return Err(io::Error::from(io::ErrorKind::NotFound));
+    }
+    // SAFETY: the number is an open descriptor (just checked) that our starter left open for us and nobody else owns.
+    let owned = unsafe { OwnedFd::from_raw_fd(number) };
+    nix::fcntl::fcntl(&owned, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC))?;
+    Ok(owned.into())
+}
+
+/// One window of pages: a bit each.
+type Window = [u64; (WINDOW_PAGES / 64) as usize];
+
+/// A live process's memory.
+#[derive(Debug)]
+pub struct LiveMemory {
+    maps: RefCell<File>,
+    mem: File,
+    pages: Pages,
+    page: u64,
+    regions: Vec<Region>,
+    windows: RefCell<HashMap<u64, (Instant, Window)>>,
+    read_bytes: Cell<u64>,
+}
+
+impl LiveMemory {
+    /// Opens the memory of a process.
+    pub fn open(root: &Root, pid: u32) -> Reading<Self> {
+        Doors::open(root, pid).and_then(|doors| match Self::through(doors, crate::host::page_bytes()) {
+            Ok(memory) => Reading::Known(memory),
+            Err(error) => refusal_in(&error, &root.process(pid)),
+        })
+    }
+
+    /// Reads through open descriptors.
+    pub fn through(doors: Doors, page: u64) -> io::Result<Self> {
+        let pages = Pages::new(doors.pagemap, page);
+        let mut memory = Self {
+            maps: RefCell::new(doors.maps),
+            mem: doors.mem,
+            pages,
+            page,
+            regions: Vec::new(),
+            windows: RefCell::default(),
+            read_bytes: Cell::new(0),
+        };
+        memory.look_again()?;
+        Ok(memory)
+    }
+
+    /// Reads the list of mappings anew.
+    pub fn look_again(&mut self) -> io::Result<()> {
+        let mut text = Vec::new();
+        let mut maps = self.maps.borrow_mut();
+        maps.rewind()?;
+        (&mut *maps).take(MAPS_CAP).read_to_end(&mut text)?;
+        drop(maps);
+        self.regions = lines(&text).filter_map(region).collect();
+        self.windows.borrow_mut().clear();
+        Ok(())
+    }
+
+    /// All mappings, ascending, as they were when last looked at.
+    pub fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
+    /// Bytes in a page.
+    pub fn page_bytes(&self) -> u64 {
+        self.page
+    }
+
+    /// Bytes read so far.
+    pub fn read_bytes(&self) -> u64 {
+        self.read_bytes.get()
+    }
+
+    /// The runs of pages in `[start, end)` that are in memory now, ascending. What may not be read has none.
+    pub fn present(&self, start: u64, end: u64) -> Vec<Run> {
+        let mut runs = Vec::new();
+        let first = self.regions.partition_point(|region| region.end <= start);
+        let inside = self.regions.iter().skip(first).take_while(|region| region.start < end);
+        for region in inside.filter(|region| region.may_be_read()) {
+            let from = start.max(region.start) / self.page * self.page;
+            let to = end.min(region.end).div_ceil(self.page) * self.page;
+            self.pages.present(from, to, &mut runs);
+        }
+        if let Some(run) = runs.first_mut() {
+            run.0 = run.0.max(start);
+        }
+        if let Some(run) = runs.last_mut() {
+            run.1 = run.1.min(end);
+        }
+        runs
+    }
+
+    /// Fills `into` from `address` as far as pages are there; gives how many bytes that was.
+    pub fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        let wanted = self.present_from(address, into.len() as u64) as usize;
+        let mut filled = 0;
+        while let Some(rest) = into.get_mut(filled..wanted).filter(|rest| !rest.is_empty()) {
+            match self.mem.read_at(rest, address + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        self.read_bytes.set(self.read_bytes.get() + filled as u64);
+        filled
+    }
+
+    /// How many bytes from `address` on, at most `length`, lie in pages that are there.
+    fn present_from(&self, address: u64, length: u64) -> u64 {
+        let Some(end) = address.checked_add(length).and_then(|end| end.checked_next_multiple_of(self.page))
+        else {
+            return 0;
+        };
+        let mut page = address / self.page * self.page;
+        while page < end && self.is_present(page) {
+            page += self.page;
+        }
+        page.saturating_sub(address).min(length)
+    }
+
+    fn is_present(&self, page: u64) -> bool {
+        let number = page / self.page;
+        let (window, nth) = (number / WINDOW_PAGES, number % WINDOW_PAGES);
+        let mut windows = self.windows.borrow_mut();
+        let now = Instant::now();
+        let known = windows.get(&window).filter(|(asked, _)| now.duration_since(*asked) < FRESH);
+        let bits = match known {
+            Some((_, bits)) => *bits,
+            None => {
+                let bits = self.ask_window(window);
+                windows.insert(window, (now, bits));
+                bits
+            }
+        };
+        bits.get((nth / 64) as usize).is_some_and(|word| word >> (nth % 64) & 1 == 1)
+    }
+
+    fn ask_window(&self, window: u64) -> Window {
+        let mut bits = Window::default();
+        let start = window.saturating_mul(WINDOW_PAGES * self.page);
+        for (from, to) in self.present(start, start.saturating_add(WINDOW_PAGES * self.page)) {
+            for page in (from..to).step_by(self.page as usize) {
+                let nth = (page - start) / self.page;
+                if let Some(word) = bits.get_mut((nth / 64) as usize) {
+                    *word |= 1 << (nth % 64);
+                }
+            }
+        }
+        bits
+    }
+}
