@@ -38,6 +38,8 @@ pub(crate) enum Command {
     List(ListArgs),
     /// Turn a recording into CSV or a Perfetto trace
     Export(ExportArgs),
+    /// Mark a step, an epoch, an evaluation or a save, from a shell inside the job
+    Mark(MarkArgs),
     /// Say what can be read here, which limits hold, and what to do about what is missing
     Doctor(DoctorArgs),
     /// Record a small real job and show what lowtide makes of it (about 20 s, needs nothing)
@@ -83,6 +85,9 @@ pub(crate) struct RunArgs {
     /// Show the live view around the command's own output
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) screen: bool,
+    /// Leave Python processes alone: no steps, epochs and phases without the program's own marks
+    #[arg(long)]
+    pub(crate) no_agent: bool,
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
@@ -168,6 +173,45 @@ pub(crate) enum ExportTo {
     Csv,
     /// Counter tracks for the Perfetto or Chrome trace viewer
     Perfetto,
+}
+
+/// `lowtide mark`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Any language can do the same: write the line `mark step 120` to the socket named by \
+$LOWTIDE_SOCKET (docs/marks.md)."
+)]
+pub(crate) struct MarkArgs {
+    /// step, epoch, eval, save, load, info, or a name of your own
+    pub(crate) kind: String,
+    /// The absolute number, as 120 for step 120 [default: the newest step]
+    pub(crate) number: Option<f64>,
+    #[command(flatten)]
+    pub(crate) phase: MarkPhaseArgs,
+    /// More about it, a JSON object
+    #[arg(long, value_name = "JSON")]
+    pub(crate) extra: Option<String>,
+    /// Rank in a distributed run
+    #[arg(long)]
+    pub(crate) rank: Option<u32>,
+    /// The run to mark: its id, its recorder's pid or a process of it [default: the run this shell is in]
+    #[arg(long, value_name = "PID|ID")]
+    pub(crate) run: Option<String>,
+}
+
+/// Whether it begins, ends or happens.
+#[derive(Clone, Copy, Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct MarkPhaseArgs {
+    /// It begins
+    #[arg(long)]
+    pub(crate) start: bool,
+    /// It ends
+    #[arg(long)]
+    pub(crate) end: bool,
+    /// It happens [default]
+    #[arg(long)]
+    pub(crate) point: bool,
 }
 
 /// `lowtide doctor`.

@@ -34,6 +34,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Compare(args) => commands::compare::compare(&args),
         Command::List(args) => commands::list::list(&args),
         Command::Export(args) => commands::export::export(&args),
+        Command::Mark(args) => commands::mark::mark(&args),
         Command::Doctor(args) => commands::doctor::doctor(&args),
         Command::Demo(args) => commands::demo::demo(args),
         Command::Completions { shell } => commands::completions::completions(shell),

@@ -19,6 +19,23 @@ pub enum MarkKind {
     Load,
     /// A fact about the job: `extra` holds it (examples, batch, world size, versions).
     Info,
+    /// Something with a name of its own: `extra` holds it as `name`.
+    Custom,
+}
+
+impl MarkKind {
+    /// The word in files, in messages and on the command line.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Epoch => "epoch",
+            Self::Eval => "eval",
+            Self::Save => "save",
+            Self::Load => "load",
+            Self::Info => "info",
+            Self::Custom => "custom",
+        }
+    }
 }
 
 /// Whether something began, ended, or happened.

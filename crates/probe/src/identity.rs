@@ -107,6 +107,17 @@ pub(crate) fn read(root: &Root, pid: u32) -> Identity {
     }
 }
 
+/// One variable of a process's first environment, by its exact name; not known where it is not set.
+pub fn variable(root: &Root, pid: u32, name: &str) -> Reading<String> {
+    let dir = root.process(pid);
+    match file(&dir, "environ", CAP).map(|bytes| parse::environ(&bytes, |known| known == name)) {
+        Reading::Known(found) => found.into_iter().next().map(|(_, value)| value).into(),
+        Reading::Unsupported => Reading::Unsupported,
+        Reading::Denied => Reading::Denied,
+        Reading::Gone => Reading::Gone,
+    }
+}
+
 /// Arguments only.
 pub(crate) fn argv(dir: &Path) -> Reading<Vec<String>> {
     file(dir, "cmdline", parse::ARGV_CAP).map(|bytes| parse::cmdline(&bytes))

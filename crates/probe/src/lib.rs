@@ -25,7 +25,7 @@ mod root;
 pub mod tree;
 
 pub use ending::Ending;
-pub use identity::{ENV_ALLOWED, ENV_ALLOWED_PREFIXES, Identity};
+pub use identity::{ENV_ALLOWED, ENV_ALLOWED_PREFIXES, Identity, variable};
 pub use pagemap::ExclusivePages;
 pub use parse::{Stat, Statm, Status};
 pub use process::{ProcessReader, stat_of};

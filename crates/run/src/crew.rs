@@ -138,6 +138,10 @@ impl Crew {
         Tick(boot_ns.saturating_sub(self.started_boot_ns))
     }
 
+    pub(crate) fn started_boot_ns(&self) -> u64 {
+        self.started_boot_ns
+    }
+
     pub(crate) fn members(&self) -> impl Iterator<Item = &Member> {
         self.members.values()
     }

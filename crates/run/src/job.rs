@@ -57,10 +57,12 @@ pub(crate) fn raise_descriptor_limit() -> Option<(u64, u64)> {
     Some((soft, hard))
 }
 
-/// What the child must get back before it becomes the job.
+/// What the child must get before it becomes the job.
 pub(crate) struct Restore {
     pub(crate) mask: SigSet,
     pub(crate) descriptors: Option<(u64, u64)>,
+    /// What its environment has beside ours; nothing where a variable has to go.
+    pub(crate) environment: crate::agent::Environment,
 }
 
 /// Starts the job.
@@ -68,6 +70,12 @@ pub(crate) fn start(spec: JobSpec, restore: &Restore) -> Result<Child, StartErro
     let (program, arguments) = spec.argv.split_first().ok_or(StartError::Nothing)?;
     let mut command = Command::new(program);
     command.args(arguments);
+    for (name, value) in &restore.environment {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
     let slave = match spec.terminal {
         Terminal::Callers => None,
         Terminal::Own(slave) => {

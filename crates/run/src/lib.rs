@@ -2,6 +2,7 @@
 //!
 //! Not here: how anything looks. A [`Listener`] is told what happens; screens connect to the control socket.
 
+mod agent;
 mod anchor;
 mod crew;
 mod gpu;
@@ -9,9 +10,11 @@ mod history;
 mod hooks;
 mod job;
 mod judging;
+mod marks;
 mod oom;
 mod pace;
 mod places;
+mod python;
 mod rows;
 mod session;
 mod signals;
@@ -20,6 +23,7 @@ mod socket;
 #[cfg(test)]
 mod steady;
 
+pub use agent::{MARKS_VARIABLE, RUN_VARIABLE, SOCKET_VARIABLE};
 pub use hooks::{Hook, HookWhen, Hooks};
 pub use job::{JobSpec, StartError, Terminal};
 pub use oom::OomCall;
@@ -31,7 +35,7 @@ use gpu::GpuHelper;
 use lowtide_model::{Exit, Meta, ProcKey, RunState, Source};
 use lowtide_probe::events::{Feed, Scope};
 use lowtide_probe::tree::Tree;
-use lowtide_probe::{Ending, Root, clock, host, limits, stat_of};
+use lowtide_probe::{Ending, Root, clock, host, limits, stat_of, variable};
 use lowtide_store::{StoreError, Writer, mask_argv};
 use lowtide_wire::Snapshot;
 use pace::Pace;
@@ -51,6 +55,8 @@ pub trait Listener {
     fn wants_ticks(&self) -> bool;
     /// The job as it is now; every two seconds or so.
     fn tick(&mut self, snapshot: &Snapshot);
+    /// Something worth one calm line.
+    fn say(&mut self, text: &str);
     /// Something a person should know now. Rare.
     fn warn(&mut self, text: &str);
 }
@@ -95,6 +101,8 @@ pub struct Options {
     pub length: Option<Duration>,
     /// Processes the caller started for itself; they are not of the job.
     pub companions: Vec<u32>,
+    /// Whether Python processes of the job get lowtide's agent.
+    pub agent: bool,
 }
 
 /// How a recording ended.
@@ -147,9 +155,11 @@ pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Resu
     let writer = Writer::create(&options.out, meta.clone())?;
     let root = Root::live();
     let feed = open_feed(options, Scope::OwnChildren);
+    let prepared = agent::prepare(options.private_dir.as_deref(), &options.run_id, options.agent);
     let started = clock::boot_ns();
     meta.started_unix_ns = unix_ns();
-    let restore = job::Restore { mask: signals.mask_before(), descriptors };
+    let environment = prepared.environment;
+    let restore = job::Restore { mask: signals.mask_before(), descriptors, environment };
     let child = match job::start(job, &restore) {
         Ok(child) => child,
         Err(error) => {
@@ -157,6 +167,7 @@ pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Resu
             let path = writer.path().to_owned();
             drop(writer);
             let _ = std::fs::remove_file(path);
+            agent::clear(options.private_dir.as_deref());
             return Err(error.into());
         }
     };
@@ -169,8 +180,13 @@ pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Resu
     let ignore: Vec<u32> = own.iter().copied().collect();
     let tree = Tree::started(&root, pid, std::process::id(), &ignore);
     let forwarder = Forwarder { job: nix::unistd::Pid::from_raw(pid as i32), witness, stand };
-    let setting = Setting { root, signals, tree, feed, writer, meta, gpu, own, started, pid };
-    record(setting, Subject::Job(forwarder), options, listener)
+    let marks = prepared.marks;
+    let setting = Setting { root, signals, tree, feed, writer, meta, gpu, own, started, pid, marks };
+    let finished = record(setting, Subject::Job(forwarder), options, listener)?;
+    if finished.survivors.is_empty() {
+        agent::clear(options.private_dir.as_deref());
+    }
+    Ok(finished)
 }
 
 /// Records a process that already runs, with everything below it, until it ends or we are asked to leave.
@@ -193,7 +209,10 @@ pub fn watch(pid: u32, options: &Options, listener: &mut dyn Listener) -> Result
     meta.started_unix_ns = unix_ns();
     let tree = Tree::attached(&root, pid);
     let ending = Ending::of(pid).known();
-    let setting = Setting { root, signals, tree, feed, writer, meta, gpu, own, started, pid };
+    // What a recorder before us gave the job still stands: its pages are read from where they are.
+    let marks = tree.living().find_map(|key| variable(&root, key.pid, MARKS_VARIABLE).known());
+    let marks = marks.map(PathBuf::from);
+    let setting = Setting { root, signals, tree, feed, writer, meta, gpu, own, started, pid, marks };
     record(setting, Subject::Stranger(ending), options, listener)
 }
 
@@ -208,6 +227,7 @@ struct Setting {
     own: BTreeSet<u32>,
     started: u64,
     pid: u32,
+    marks: Option<PathBuf>,
 }
 
 fn record(
@@ -255,6 +275,7 @@ fn prepare<'a>(
         hooks: Hooks::new(options.hooks.clone()),
         pace: Pace::new(options.interval, options.chosen),
         judging,
+        marks: marks::Marks::of(setting.marks),
         live: Live::new(key, options.interval),
     }
 }

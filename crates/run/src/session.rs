@@ -4,6 +4,8 @@
 //! sample or a signal. Waiting is one `epoll_wait`; a quiet machine wakes us once a tick.
 
 mod farewell;
+mod marking;
+mod warnings;
 
 use crate::anchor::{Anchors, View, Why};
 use crate::crew::{Crew, Reaped};
@@ -11,11 +13,11 @@ use crate::gpu::GpuHelper;
 use crate::history::History;
 use crate::hooks::{HookWhen, Hooks};
 use crate::judging::Judging;
+use crate::marks::Marks;
 use crate::oom::{OomCall, OomWatch};
 use crate::pace::{Gait, Pace};
 use crate::places::Places;
 use crate::signals::{Forwarder, Passed, Signals};
-use crate::snapshot;
 use crate::socket::ControlSocket;
 use crate::{Listener, Options, RunError};
 use lowtide_model::{Bytes, Event, EventKind, Exit, Meta, ProcKey, Tick};
@@ -54,6 +56,7 @@ const FROM_SIGNALS: u64 = 0;
 const FROM_FEED: u64 = 1;
 const FROM_SOCKET: u64 = 2;
 const FROM_GPU: u64 = 3;
+const FROM_MARKS: u64 = 4;
 
 /// What a session is about.
 pub(crate) enum Subject {
@@ -88,6 +91,7 @@ pub(crate) struct Session<'a> {
     pub(crate) hooks: Hooks,
     pub(crate) pace: Pace,
     pub(crate) judging: Judging,
+    pub(crate) marks: Marks,
     pub(crate) live: Live,
 }
 
@@ -97,6 +101,7 @@ enum Once {
     Tight,
     Store,
     Refusal,
+    Agent,
 }
 
 /// What changes from tick to tick.
@@ -207,6 +212,9 @@ impl Session<'_> {
         if let Some(gpu) = &self.gpu {
             waiting.add(gpu, readable(FROM_GPU))?;
         }
+        if let Some(notices) = self.marks.notices() {
+            waiting.add(notices, readable(FROM_MARKS))?;
+        }
         Ok(())
     }
 
@@ -229,7 +237,7 @@ impl Session<'_> {
             until = until.min(self.live.next_drain_ns);
         }
         let milliseconds = until.saturating_sub(now).div_ceil(1_000_000).min(60_000);
-        let mut events = [EpollEvent::empty(); 4];
+        let mut events = [EpollEvent::empty(); 5];
         let timeout = EpollTimeout::try_from(milliseconds as i32).unwrap_or(EpollTimeout::ZERO);
         let ready = match waiting.wait(&mut events, timeout) {
             Ok(ready) => ready,
@@ -244,19 +252,11 @@ impl Session<'_> {
                     self.drain(boot_ns());
                 }
                 FROM_SOCKET => self.answer(),
+                FROM_MARKS => self.marks.hear(self.live.now),
                 _ => self.hear_gpu(waiting),
             }
         }
         Ok(())
-    }
-
-    fn answer(&mut self) {
-        let Some(mut socket) = self.socket.take() else {
-            return;
-        };
-        let snapshot = self.snapshot();
-        socket.serve(&self.live.history, || snapshot.clone());
-        self.socket = Some(socket);
     }
 
     fn hear_gpu(&mut self, waiting: &Epoll) {
@@ -358,6 +358,9 @@ impl Session<'_> {
                 Change::Died { key, .. } => Some(key),
                 Change::Born { .. } | Change::Execed { .. } => None,
             };
+            if let Some(key) = death {
+                self.last_marks(key, &mut entries);
+            }
             self.crew.apply(change, &mut self.live.reaped, &mut entries);
             if let (Some(key), Some(Entry::Process(process))) = (death, entries.last())
                 && process.key == key
@@ -418,6 +421,7 @@ impl Session<'_> {
         self.note_gap(before);
         self.drain(now_ns);
         let mut entries = std::mem::take(&mut self.live.entries);
+        self.read_marks(&mut entries);
         self.crew.sample(self.live.now, &mut entries);
         self.read_sharing(&mut entries);
         self.places.read(self.live.now, &self.crew, &mut entries);
@@ -434,6 +438,7 @@ impl Session<'_> {
         self.live.history.push(self.live.now, total);
         self.warn_when_tight();
         self.warn_of_the_store();
+        self.say_who_has_the_agent();
         self.judge();
         self.tell();
         self.set_pace(now_ns, total);
@@ -514,33 +519,6 @@ impl Session<'_> {
         self.hooks.pids().for_each(|pid| self.tree.ignore(pid));
     }
 
-    fn near_a_limit(&self, part: f64) -> bool {
-        let tight = self.places.limits().first();
-        tight.is_some_and(|tight| tight.headroom().as_f64() < tight.limit.as_f64() * part)
-    }
-
-    fn warn_when_tight(&mut self) {
-        let near = self.near_a_limit(TIGHT_PART);
-        let Some(tight) = self.places.limits().first() else {
-            return;
-        };
-        if !near || !self.live.said.insert(Once::Tight) {
-            return;
-        }
-        let text = format!("{} left of {}", tight.headroom(), snapshot::limit_words(tight));
-        self.warn(text);
-    }
-
-    fn warn_of_the_store(&mut self) {
-        if self.live.said.contains(&Once::Store) {
-            return;
-        }
-        if let Some(trouble) = self.writer.health().trouble {
-            self.live.said.insert(Once::Store);
-            self.warn(format!("{trouble}; the job runs on, and nothing that can be kept is lost"));
-        }
-    }
-
     fn tell(&mut self) {
         let followed = self.socket.as_ref().is_some_and(ControlSocket::followed);
         let due = self.live.told.is_none_or(|told| self.live.now.since(told) >= TELL_EVERY)
@@ -583,14 +561,5 @@ impl Session<'_> {
 
     fn event(&self, kind: EventKind, process: Option<ProcKey>, text: String) {
         self.push_event(self.make_event(kind, process, text));
-    }
-
-    fn warn(&mut self, text: String) {
-        self.event(EventKind::Warning, None, text.clone());
-        self.listener.warn(&text);
-        if self.live.warnings.len() >= WARNINGS_KEPT {
-            self.live.warnings.pop_front();
-        }
-        self.live.warnings.push_back(text);
     }
 }

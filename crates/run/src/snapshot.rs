@@ -90,6 +90,8 @@ impl Session<'_> {
             roles: self.role_lines(&roles),
             processes: self.process_lines(&roles),
             processes_seen: self.crew.seen(),
+            progress: self.marks.progress(),
+            agents: self.marks.agents() as u32,
             headline: self.judging.headline(),
             warnings: self.live.warnings.iter().cloned().collect(),
             cost: self.cost(now),

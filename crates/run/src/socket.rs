@@ -3,8 +3,7 @@
 //! It lives in a private folder (0700) and is itself 0600. Nothing here blocks: a slow or silent client is dropped, so
 //! that a stopped `lowtide watch` can never hold up the recording.
 
-use crate::history::History;
-use lowtide_wire::{Answer, Ask, LineReader, Snapshot, encode};
+use lowtide_wire::{Answer, Ask, LineReader, Said, Snapshot, encode};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use std::fs::{DirBuilder, Permissions};
 use std::io::{ErrorKind, Read, Write};
@@ -19,6 +18,13 @@ const MOST_CLIENTS: usize = 32;
 const MOST_PENDING: usize = 4 << 20;
 /// The socket's file name in the run's private folder.
 pub const SOCKET_NAME: &str = "control.sock";
+
+/// What a client can want to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    History,
+    Snapshot,
+}
 
 struct Client {
     stream: UnixStream,
@@ -56,8 +62,8 @@ impl ControlSocket {
         self.clients.iter().any(|client| client.follows)
     }
 
-    /// Takes new clients and their questions; `snapshot` is asked for only when somebody wants one.
-    pub(crate) fn serve(&mut self, history: &History, snapshot: impl Fn() -> Snapshot) {
+    /// Takes new clients and their questions; `show` is asked only for what somebody wants. Gives the marks that came.
+    pub(crate) fn serve(&mut self, mut show: impl FnMut(Wanted) -> Answer) -> Vec<Said> {
         while let Ok((stream, _)) = self.listener.accept() {
             let heard = self.any.add(&stream, EpollEvent::new(EpollFlags::EPOLLIN, 0)).is_ok();
             if heard && self.clients.len() < MOST_CLIENTS && stream.set_nonblocking(true).is_ok() {
@@ -71,7 +77,12 @@ impl ControlSocket {
                 });
             }
         }
-        self.clients.retain_mut(|client| client.hear(history, &snapshot) && client.send());
+        let mut said = Vec::new();
+        self.clients.retain_mut(|client| {
+            let stays = client.hear(&mut show, &mut said);
+            client.send() && stays
+        });
+        said
     }
 
     /// Gives every follower the job as it is now.
@@ -88,34 +99,50 @@ impl ControlSocket {
 
 impl Client {
     /// Reads what arrived and answers it. False when the client is gone or speaks nonsense.
-    fn hear(&mut self, history: &History, snapshot: &impl Fn() -> Snapshot) -> bool {
+    fn hear(&mut self, show: &mut impl FnMut(Wanted) -> Answer, said: &mut Vec<Said>) -> bool {
+        let stays = self.take_in();
+        // Also of one that left: a shell writes its mark and goes.
+        while let Some(message) = self.reader.next_ask() {
+            match message {
+                Ok(Ask::Status) => {
+                    self.last = true;
+                    self.answer(&show(Wanted::Snapshot));
+                }
+                Ok(Ask::Follow) => {
+                    self.follows = true;
+                    self.answer(&show(Wanted::History));
+                    self.answer(&show(Wanted::Snapshot));
+                }
+                Ok(Ask::Mark(mark)) => {
+                    said.push(mark);
+                    self.answer(&Answer::Marked);
+                }
+                Err(error) => {
+                    self.answer(&Answer::Error { text: error.to_string() });
+                    self.last = true;
+                    break;
+                }
+            }
+        }
+        stays
+    }
+
+    fn take_in(&mut self) -> bool {
         let mut buffer = [0; 4096];
         loop {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return false,
                 Ok(length) if self.reader.feed(&buffer[..length]).is_err() => return false,
                 Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return false,
             }
         }
-        while let Some(message) = self.reader.next_message::<Ask>() {
-            match message {
-                Ok(Ask::Status) => self.last = true,
-                Ok(Ask::Follow) => {
-                    self.follows = true;
-                    self.outgoing.extend(encode(&Answer::History { points: history.points() }));
-                }
-                Err(error) => {
-                    self.outgoing.extend(encode(&Answer::Error { text: error.to_string() }));
-                    self.last = true;
-                    break;
-                }
-            }
-            self.outgoing.extend(encode(&Answer::Snapshot(Box::new(snapshot()))));
-        }
-        true
+    }
+
+    fn answer(&mut self, answer: &Answer) {
+        self.outgoing.extend(encode(answer));
     }
 
     /// Sends what the client will take. False when it is gone, full, or was served its last.

@@ -45,6 +45,7 @@ impl Listener for Nobody {
         false
     }
     fn tick(&mut self, _: &Snapshot) {}
+    fn say(&mut self, _: &str) {}
     fn warn(&mut self, _: &str) {}
 }
 
@@ -72,11 +73,15 @@ fn options(folder: &std::path::Path) -> Options {
         version: "0".to_owned(),
         length: None,
         companions: Vec::new(),
+        agent: true,
     }
 }
 
-fn setting(pid: u32, options: &Options) -> Setting {
+/// A process with a mark page in which nothing moves.
+fn setting(pid: u32, options: &Options, marks: &std::path::Path) -> Setting {
     let root = Root::live();
+    let start_ticks = lowtide_probe::stat_of(&root, pid).known().unwrap().start_ticks;
+    crate::marks::lay_page(marks, lowtide_model::ProcKey { pid, start_ticks });
     let meta = header(options, vec!["sleep".to_owned()]);
     Setting {
         signals: crate::signals::Signals::take().unwrap(),
@@ -89,6 +94,7 @@ fn setting(pid: u32, options: &Options) -> Setting {
         started: clock::boot_ns(),
         pid,
         root,
+        marks: Some(marks.to_owned()),
     }
 }
 
@@ -104,13 +110,19 @@ fn allocates(session: &mut Session<'_>, now: &mut u64) -> bool {
 fn a_tick_in_which_nothing_happened_allocates_nothing() {
     let child = Sleeper(Command::new("sleep").arg("600").spawn().unwrap());
     let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     let (options, mut listener) = (options(folder.path()), Nobody);
-    let mut session =
-        prepare(setting(child.0.id(), &options), Subject::Stranger(None), &options, &mut listener);
+    let mut session = prepare(
+        setting(child.0.id(), &options, folder.path()),
+        Subject::Stranger(None),
+        &options,
+        &mut listener,
+    );
     let mut now = clock::boot_ns();
     // The first minutes open files, take readings of sharing and change the pace.
     let _ = (0..200).filter(|_| allocates(&mut session, &mut now)).count();
     let loud = (0..600).filter(|_| allocates(&mut session, &mut now)).count();
+    assert_eq!(session.marks.agents(), 1);
     // Not every second, but now and then something does happen: a heartbeat row, the judge is asked, the machine's
     // own memory moved by more than the limits' deadband.
     assert!(loud <= 100, "{loud} of 600 ticks allocated");

@@ -83,7 +83,7 @@ impl Marks {
                     self.saves.push(self.step, seconds);
                 }
             }
-            MarkKind::Step | MarkKind::Load | MarkKind::Info => {}
+            MarkKind::Step | MarkKind::Load | MarkKind::Info | MarkKind::Custom => {}
         }
     }
 

@@ -1,19 +1,21 @@
 //! Asking a recorder, and its answers.
 
-use crate::{Point, Snapshot};
+use crate::{Point, Said, Snapshot};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// A longer line than this is not ours: the connection is closed instead of the memory filled.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// What another lowtide process (or a person with a socket) may ask.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub enum Ask {
     /// One snapshot, then the connection ends.
     Status,
     /// The history so far, then a snapshot at every tick until one side ends.
     Follow,
+    /// A mark of the job. The connection stays open for more.
+    Mark(Said),
 }
 
 /// What a recorder answers.
@@ -27,6 +29,8 @@ pub enum Answer {
     },
     /// The job now.
     Snapshot(Box<Snapshot>),
+    /// The mark was taken.
+    Marked,
     /// The question could not be answered.
     Error {
         /// Why, in words.
@@ -43,6 +47,9 @@ pub enum WireError {
     /// Not one of our messages.
     #[error("not a message of lowtide's control socket")]
     Foreign(#[source] serde_json::Error),
+    /// A line that begins as a mark and is none.
+    #[error("not a mark: write `mark KIND [NUMBER] [start|end|point] [JSON]`")]
+    NoMark,
 }
 
 /// One message as a line. Our own types always encode; a failure would be a bug and gives an empty line.
@@ -72,9 +79,23 @@ impl LineReader {
 
     /// The next whole message, if one has arrived.
     pub fn next_message<T: DeserializeOwned>(&mut self) -> Option<Result<T, WireError>> {
-        let end = self.pending.iter().position(|byte| *byte == b'\n')?;
-        let line: Vec<u8> = self.pending.drain(..=end).collect();
+        let line = self.next_line()?;
         Some(serde_json::from_slice(&line).map_err(WireError::Foreign))
+    }
+
+    /// The next question, if one has arrived: JSON, or the short form `mark step 120`.
+    pub fn next_ask(&mut self) -> Option<Result<Ask, WireError>> {
+        let line = self.next_line()?;
+        let text = std::str::from_utf8(&line).unwrap_or_default();
+        match text.trim().strip_prefix("mark ") {
+            Some(words) => Some(Said::from_words(words).map(Ask::Mark).ok_or(WireError::NoMark)),
+            None => Some(serde_json::from_slice(&line).map_err(WireError::Foreign)),
+        }
+    }
+
+    fn next_line(&mut self) -> Option<Vec<u8>> {
+        let end = self.pending.iter().position(|byte| *byte == b'\n')?;
+        Some(self.pending.drain(..=end).collect())
     }
 }
 
@@ -103,6 +124,18 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_is_one_line_of_words_or_of_json() {
+        let mut reader = LineReader::default();
+        reader.feed(b"mark step 120\n{\"ask\":\"mark\",\"kind\":\"step\",\"number\":120}\nmark  \nmark step x y\n").unwrap();
+        let words = reader.next_ask().unwrap().unwrap();
+        assert_eq!(words, reader.next_ask().unwrap().unwrap());
+        assert!(matches!(words, Ask::Mark(Said { number: Some(120.0), .. })));
+        assert!(matches!(reader.next_ask(), Some(Err(_))));
+        assert!(matches!(reader.next_ask(), Some(Err(WireError::NoMark))));
+        assert!(reader.next_ask().is_none());
+    }
+
+    #[test]
     fn an_endless_line_is_refused_and_forgotten() {
         let mut reader = LineReader::default();
         let chunk = vec![b'x'; MAX_LINE_BYTES / 2 + 1];
@@ -116,7 +149,7 @@ mod tests {
         fn no_bytes_panic(bytes: Vec<u8>) {
             let mut reader = LineReader::default();
             reader.feed(&bytes).unwrap();
-            while let Some(message) = reader.next_message::<Ask>() {
+            while let Some(message) = reader.next_ask() {
                 let _ = message;
             }
         }

@@ -76,6 +76,32 @@ pub struct Point {
     pub high_bytes: Bytes,
 }
 
+/// What the job does at this moment, as its marks say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Between the others.
+    #[default]
+    Training,
+    /// Inside an evaluation.
+    Eval,
+    /// Writing a checkpoint.
+    Save,
+    /// Reading a model or a checkpoint.
+    Load,
+}
+
+/// How far the job is, as its marks say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Newest finished step.
+    pub step: Option<f64>,
+    /// Epoch as a fraction.
+    pub epoch: Option<f64>,
+    /// What it does now.
+    pub phase: Phase,
+}
+
 /// The job at one tick.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -109,6 +135,12 @@ pub struct Snapshot {
     pub processes: Vec<ProcessLine>,
     /// Processes seen so far, the short-lived ones too.
     pub processes_seen: u64,
+    /// How far the job is; nothing where it sends no marks.
+    #[serde(default)]
+    pub progress: Option<Progress>,
+    /// Processes with lowtide's agent in them.
+    #[serde(default)]
+    pub agents: u32,
     /// The verdict so far, one sentence.
     pub headline: Option<String>,
     /// The newest warnings.

@@ -40,7 +40,7 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
         format: Format::Text,
         source: None,
     };
-    super::run::run(RunArgs { recording, screen: false, command })
+    super::run::run(RunArgs { recording, screen: false, no_agent: true, command })
 }
 
 pub(crate) fn job(part: DemoPart) -> Result<ExitCode, Failure> {

@@ -62,6 +62,7 @@ pub(crate) fn options(args: &RecordingArgs, program: &str) -> Result<Options, Fa
         version: env!("CARGO_PKG_VERSION").to_owned(),
         length: None,
         companions: Vec::new(),
+        agent: false,
     })
 }
 
@@ -123,6 +124,16 @@ pub(crate) fn tell_end(finished: &Finished, args: &RecordingArgs) {
         render::complain(&format!("lowtide: {trouble}\n"));
     }
     hooks.wait();
+}
+
+/// A process and those above it.
+pub(crate) fn ancestors(pid: u32) -> Vec<u32> {
+    let root = lowtide_probe::Root::live();
+    let above = |pid: &u32| {
+        let parent = lowtide_probe::stat_of(&root, *pid).known()?.ppid;
+        (parent > 0 && parent != *pid).then_some(parent)
+    };
+    std::iter::successors(Some(pid), above).take(64).collect()
 }
 
 /// The exit code a shell would give.

@@ -17,6 +17,7 @@ use std::process::{Child, Command, ExitCode};
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let program = args.command.first().map(program_name).unwrap_or_default();
     let mut options = recorder::options(&args.recording, &program)?;
+    options.agent = !args.no_agent;
     let (terminal, relay) = if args.screen { screen(&options)? } else { (Terminal::Callers, None) };
     options.companions.extend(relay.as_ref().map(Child::id));
     let mut console = Console::new(args.recording.quiet || relay.is_some());

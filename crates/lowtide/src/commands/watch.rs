@@ -46,16 +46,21 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
 }
 
 /// A recorder that answers.
-struct Run {
-    socket: PathBuf,
+pub(crate) struct Run {
+    pub(crate) socket: PathBuf,
     recorder: u32,
     snapshot: Snapshot,
 }
 
 impl Run {
     /// Whether this pid is the recorder or a process it records.
-    fn holds(&self, pid: u32) -> bool {
+    pub(crate) fn holds(&self, pid: u32) -> bool {
         self.recorder == pid || self.snapshot.processes.iter().any(|process| process.key.pid == pid)
+    }
+
+    /// Whether this text is its id, or the pid of it or of one of its processes.
+    pub(crate) fn is_called(&self, text: &str) -> bool {
+        self.snapshot.run_id == text || text.parse().is_ok_and(|pid| self.holds(pid))
     }
 
     fn is_named(&self, args: &WatchArgs) -> bool {
@@ -97,7 +102,7 @@ fn list_jobs(args: &WatchArgs, recorded: &[Run]) -> Result<ExitCode, Failure> {
 }
 
 /// Every recorder of this user that answers, with what it says.
-fn running() -> Vec<Run> {
+pub(crate) fn running() -> Vec<Run> {
     let Ok(folder) = recorder::runtime_dir() else {
         return Vec::new();
     };
@@ -118,7 +123,7 @@ fn ask_status(socket: PathBuf) -> Option<Run> {
             Some(Ok(Answer::Snapshot(snapshot))) => {
                 return Some(Run { socket, recorder: peer.pid() as u32, snapshot: *snapshot });
             }
-            Some(Ok(Answer::History { .. })) => {}
+            Some(Ok(Answer::History { .. } | Answer::Marked)) => {}
             Some(Ok(Answer::Error { .. }) | Err(_)) => return None,
             None => {
                 let length = stream.read(&mut buffer).ok().filter(|length| *length > 0)?;

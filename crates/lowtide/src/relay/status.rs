@@ -48,7 +48,10 @@ pub(super) fn block(
 }
 
 fn title(snapshot: &Snapshot) -> String {
-    let time = words::elapsed(snapshot.tick.seconds());
+    let mut time = words::elapsed(snapshot.tick.seconds());
+    if let Some(progress) = words::progress(snapshot) {
+        time = format!("{time}  {progress}");
+    }
     if snapshot.name.is_empty() {
         format!("lowtide  {time}")
     } else {

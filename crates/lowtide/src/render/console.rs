@@ -63,6 +63,10 @@ impl Listener for Console {
         render::complain(&format!("\x1b]2;{}\x07", title(snapshot)));
     }
 
+    fn say(&mut self, text: &str) {
+        self.warn(text);
+    }
+
     fn warn(&mut self, text: &str) {
         if !self.quiet {
             // From the start of a line: the job may have left the cursor behind a progress bar.
@@ -72,7 +76,7 @@ impl Listener for Console {
     }
 }
 
-/// Memory, rate, limit: what fits into a title.
+/// Step, memory, rate, limit: what fits into a title.
 fn title(snapshot: &Snapshot) -> String {
     let rate =
         snapshot.bytes_per_minute.map(|rate| format!(" {}/min", lowtide_model::ByteDelta(rate as i64)));
@@ -81,5 +85,7 @@ fn title(snapshot: &Snapshot) -> String {
         .first()
         .map(|held| format!(", {} left of {}", held.headroom(), super::limit_name(held)));
     let name = plain(&snapshot.name, 40);
-    format!("{name}: {}{}{}", snapshot.total.bytes, rate.unwrap_or_default(), limit.unwrap_or_default())
+    let progress = crate::screen::words::progress(snapshot).map(|words| format!("{words}, "));
+    let parts = [progress, Some(snapshot.total.bytes.to_string()), rate, limit];
+    format!("{name}: {}", parts.map(Option::unwrap_or_default).concat())
 }

@@ -168,6 +168,9 @@ fn header(snapshot: &Snapshot, width: u16) -> Line<'static> {
         Span::styled(name.to_owned(), Look::new().add_modifier(Modifier::BOLD)),
         Span::raw(format!("{state}  {}", words::elapsed(snapshot.tick.seconds()))),
     ];
+    if let Some(progress) = words::progress(snapshot) {
+        spans.push(Span::raw(format!("  {progress}")));
+    }
     for more in [&snapshot.command, &snapshot.recording] {
         let used: usize = spans.iter().map(Span::width).sum();
         let room = usize::from(width).saturating_sub(used + 2);

@@ -94,7 +94,7 @@ fn cleaned(answer: Answer) -> Answer {
             Answer::Snapshot(snapshot)
         }
         Answer::Error { text } => Answer::Error { text: words::clean(&text) },
-        Answer::History { points } => Answer::History { points },
+        answer @ (Answer::History { .. } | Answer::Marked) => answer,
     }
 }
 

@@ -113,6 +113,7 @@ impl View {
                 self.follow_choice();
             }
             Answer::Error { text } => return Err(text),
+            Answer::Marked => {}
         }
         Ok(())
     }

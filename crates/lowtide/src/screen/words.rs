@@ -1,7 +1,7 @@
 //! How the live views put a snapshot into words, and how foreign text is made harmless.
 
 use lowtide_model::{ByteDelta, Bytes, LimitHeld, LimitKind};
-use lowtide_wire::Snapshot;
+use lowtide_wire::{Phase, Snapshot};
 
 /// Stands for a character that could move the cursor or turn the reading direction.
 const MASK: char = '\u{fffd}';
@@ -108,15 +108,32 @@ pub(crate) fn processes(count: usize) -> String {
     }
 }
 
+/// How far the job is, as its marks say: `step 120 · epoch 1.4 · evaluating`.
+pub(crate) fn progress(snapshot: &Snapshot) -> Option<String> {
+    let progress = snapshot.progress?;
+    let finite = |number: &f64| number.is_finite();
+    let mut parts = Vec::new();
+    parts.extend(progress.step.filter(finite).map(|step| format!("step {step}")));
+    parts.extend(progress.epoch.filter(finite).map(|epoch| format!("epoch {epoch:.1}")));
+    parts.extend(match progress.phase {
+        Phase::Training => None,
+        Phase::Eval => Some("evaluating".to_owned()),
+        Phase::Save => Some("saving".to_owned()),
+        Phase::Load => Some("loading".to_owned()),
+    });
+    (!parts.is_empty()).then(|| parts.join(" \u{b7} "))
+}
+
 /// The whole job on one line.
 pub(crate) fn state_line(snapshot: &Snapshot) -> String {
-    let mut parts = vec![
-        elapsed(snapshot.tick.seconds()),
+    let mut parts = vec![elapsed(snapshot.tick.seconds())];
+    parts.extend(progress(snapshot));
+    parts.extend([
         snapshot.total.bytes.to_string(),
         rate(snapshot.bytes_per_minute),
         tightest(snapshot).map_or_else(|| "no limit found".to_owned(), limit_words),
         processes(snapshot.processes.len()),
-    ];
+    ]);
     parts.extend(snapshot.headline.clone());
     parts.join("  ")
 }
@@ -154,6 +171,21 @@ mod tests {
             line,
             "1 min 15 s  0 B  +1.00 MiB/min  /dev/shm 2 % of 64.0 MiB, 63.0 MiB left  0 processes"
         );
+    }
+
+    #[test]
+    fn progress_is_said_as_far_as_it_is_known() {
+        let said = |step, epoch, phase| {
+            let now = Some(lowtide_wire::Progress { step, epoch, phase });
+            progress(&Snapshot { progress: now, ..Snapshot::default() })
+        };
+        assert_eq!(
+            said(Some(120.0), Some(1.44), Phase::Eval).unwrap(),
+            "step 120 \u{b7} epoch 1.4 \u{b7} evaluating"
+        );
+        assert_eq!(said(Some(3.0), None, Phase::Training).unwrap(), "step 3");
+        assert_eq!(said(Some(f64::NAN), None, Phase::Training), None);
+        assert_eq!(progress(&Snapshot::default()), None);
     }
 
     #[test]

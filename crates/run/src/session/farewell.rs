@@ -30,6 +30,7 @@ impl Session<'_> {
         if matches!(self.subject, Subject::Stranger(_)) {
             self.read_sharing(&mut entries);
         }
+        self.rest_of_marks(&mut entries);
         self.crew.rest(&mut entries);
         self.places.rest(&mut entries);
         self.write(entries);

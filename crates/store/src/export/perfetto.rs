@@ -1,7 +1,7 @@
 //! The Chrome trace event format, which ui.perfetto.dev and Chrome's own viewer open: counters a process, marks, events.
 
 use super::names;
-use lowtide_model::{Mark, MarkKind, MarkPhase, Recording, SampleRow, Tick};
+use lowtide_model::{Mark, MarkPhase, Recording, SampleRow, Tick};
 use serde_json::{Value, json};
 use std::io::{Result, Write};
 
@@ -91,14 +91,7 @@ fn memory(row: &SampleRow) -> Value {
 }
 
 fn mark_event(mark: &Mark) -> Value {
-    let word = match mark.kind {
-        MarkKind::Step => "step",
-        MarkKind::Epoch => "epoch",
-        MarkKind::Eval => "eval",
-        MarkKind::Save => "save",
-        MarkKind::Load => "load",
-        MarkKind::Info => "info",
-    };
+    let word = mark.kind.word();
     let phase = match mark.phase {
         MarkPhase::Start => "b",
         MarkPhase::End => "e",
