@@ -13,6 +13,7 @@ from types import FrameType, TracebackType
 from typing import Any, Callable, NamedTuple
 
 from lowtide import _marks, _memory, _objects, _page, _watch
+from lowtide._agent import imports
 from lowtide._binary import LowtideError
 from lowtide._verdict import Verdict, verdict
 
@@ -20,13 +21,13 @@ from lowtide._verdict import Verdict, verdict
 _WORTH_NAMING = 1 * _memory.MIB
 _MOST_LINES = 15
 
-# Module, class and method that train: each call of one is a fit.
-_FITS = (
-    ("transformers.trainer", "Trainer", "train"),
-    ("lightning.pytorch.trainer.trainer", "Trainer", "fit"),
-    ("pytorch_lightning.trainer.trainer", "Trainer", "fit"),
-    ("keras.src.trainers.trainer", "Trainer", "fit"),
-)
+# Where the classes are that train, and their method: each call of it is a fit.
+_FITS = {
+    "transformers.trainer": ("Trainer", "train"),
+    "lightning.pytorch.trainer.trainer": ("Trainer", "fit"),
+    "pytorch_lightning.trainer.trainer": ("Trainer", "fit"),
+    "keras.src.models.model": ("Model", "fit"),
+}
 
 
 class Cell(NamedTuple):
@@ -70,8 +71,8 @@ class Notebook:
 
     def before_cell(self, info: Any) -> None:
         """A cell starts."""
-        self._wrap_fits()
-        self._running = int(self._shell.execution_count)
+        # Not `execution_count`: newer IPython has moved it on by now. `In` gets this cell only after us.
+        self._running = len(self._shell.user_ns.get("In", ()))
         self._before = _memory.rss()
         _marks.put("cell", _page.START, self._running)
 
@@ -82,17 +83,10 @@ class Notebook:
         _marks.put("cell", _page.END, self._running)
         self.cells.append(Cell(self._running, self._before, _memory.rss()))
         self._running = None
-        self._wrap_fits()
-
-    def _wrap_fits(self) -> None:
-        for module, owner, method in _FITS:
-            kind = getattr(sys.modules.get(module), owner, None)
-            if kind is not None:
-                _wrap(kind, method)
 
     def fit(self, train: Callable[[], Any]) -> Any:
         """Runs a training under a recorder of its own, unless one records the whole notebook."""
-        name = f"fit {len(self.fits) + 1}, cell {self._running or self._shell.execution_count}"
+        name = f"fit {len(self.fits) + 1}, cell {self._running}"
         outer = _watch.current()
         recording: _watch.Watch | None = None
         why_not = "it is part of the recording of the whole notebook" if outer else None
@@ -159,25 +153,26 @@ def _headline(fit: Fit) -> str:
         return str(error)
 
 
-def _wrap(kind: Any, method: str) -> None:
+def _wrap(module: Any) -> None:
+    """Makes each call of a framework's training method a fit of the notebook."""
+    owner, method = _FITS[module.__name__]
+    kind = getattr(module, owner)
     plain = getattr(kind, method)
-    if getattr(plain, "_lowtide", False):
-        return
 
     @functools.wraps(plain)
     def fit(*args: Any, **kwargs: Any) -> Any:
-        book = _book
         # A fit inside a fit is one fit: tuners and subclasses call each other.
-        if book is None or _fitting:
+        if _book is None or _fitting:
             return plain(*args, **kwargs)
         _fitting.append(True)
         try:
-            return book.fit(lambda: plain(*args, **kwargs))
+            return _book.fit(lambda: plain(*args, **kwargs))
         finally:
             _fitting.pop()
 
-    fit._lowtide = True  # type: ignore[attr-defined]
-    setattr(kind, method, fit)
+    if not hasattr(plain, "_lowtide"):
+        fit._lowtide = True  # type: ignore[attr-defined]
+        setattr(kind, method, fit)
 
 
 def holders(shell: Any) -> list[Holder]:
@@ -233,27 +228,32 @@ def _what(value: Any, whole: bool) -> str:
 
 
 _book: Notebook | None = None
+_finder: Any = None
 _fitting: list[bool] = []
 
 
 def load(shell: Any) -> None:
-    """Registers cells and the magic."""
-    global _book
+    """Registers cells and the magic, and waits for frameworks to be imported."""
+    global _book, _finder
     if _book is not None:
         return
     _book = Notebook(shell)
+    _finder = imports.install(  # type: ignore[no-untyped-call]
+        dict.fromkeys(_FITS, _wrap)
+    )
     for event, act in _events(_book):
         shell.events.register(event, act)
     shell.register_magic_function(_book.magic, "line", "lowtide")
 
 
 def unload(shell: Any) -> None:
-    """Takes it back. Wrapped fits stay wrapped and do nothing."""
+    """Takes it back. Methods that were wrapped stay so, and only pass calls on."""
     global _book
     if _book is None:
         return
     for event, act in _events(_book):
         shell.events.unregister(event, act)
+    sys.meta_path.remove(_finder)
     _book = None
 
 

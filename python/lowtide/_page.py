@@ -14,51 +14,50 @@ from typing import Any, Protocol
 
 STEP, EPOCH, EVAL, SAVE, LOAD, INFO, CUSTOM = 1, 2, 3, 4, 5, 6, 7
 START, END, POINT = 1, 2, 3
+CAN_STOP = 1
+INJECTED = "lowtide_agent"
 
 _tried = False
+_following = False
 
 
 class Page(Protocol):
-    """What we use of a page."""
+    """What we use of a page. Nothing of it raises."""
 
     def step(self, n: int) -> None: ...
     def epoch(self, x: float) -> None: ...
     def mark(self, kind: int, phase: int, number: float, extra: Mapping[str, Any] | None = None) -> None: ...
+    def can(self, flag: int) -> None: ...
     def stop_requested(self) -> bool: ...
     def stop_done(self) -> None: ...
 
 
-def agent() -> ModuleType | None:
-    """The agent's page module: the injected one where there is one, else the one in this package."""
-    name = "lowtide_agent.page" if "lowtide_agent" in sys.modules else "lowtide._agent.page"
-    try:
-        return sys.modules.get(name) or importlib.import_module(name)
-    except ImportError:
-        return None
+def _agent(part: str) -> ModuleType:
+    """A module of the agent: of the injected one where there is one, else of the one in this package."""
+    return importlib.import_module(f"{INJECTED if INJECTED in sys.modules else 'lowtide._agent'}.{part}")
 
 
-def page() -> Page | None:
-    """The page of this process, or None when nobody records it."""
+def page(folder: str | None = None) -> Page | None:
+    """The page of this process, or None when nobody records it. `folder` is a recorder's that we started ourselves."""
     global _tried
-    module = agent()
-    if module is None:
-        return None
-    found: Page | None = module.current()
-    if found is None and not _tried:
+    found: Page | None = _agent("page").current()
+    if found is None and (folder is not None or not _tried):
         _tried = True
-        found = module.open_page()
+        found = _agent("page").open_page(folder)
     return found
 
 
-def open_in(folder: str) -> Page | None:
-    """A page for a recorder that was started by us, unless there is one already."""
-    module = agent()
-    if module is None:
-        return None
-    found: Page | None = module.current() or module.open_page(folder)
-    return found
+def follow() -> None:
+    """Has the agent follow the frameworks of this process by itself, as the injected one does: one code for all marks."""
+    global _following
+    if INJECTED in sys.modules or _following or page() is None:
+        return
+    _following = True
+    _agent("start").start()
 
 
-def hooked(framework: str) -> bool:
-    """Whether the injected agent itself follows this framework, so that its callback has nothing to mark."""
-    return False
+def followed(framework: str) -> bool:
+    """Whether the agent tells the steps and phases of the training that runs now; else its callback has to."""
+    loaded = sys.modules.get(f"{INJECTED}.progress") or sys.modules.get("lowtide._agent.progress")
+    job = getattr(loaded, "job", None)
+    return job is not None and not job.off and job.driver == framework

@@ -21,6 +21,7 @@ class Progress:
 
     def __init__(self, framework: str, cleanup_every: int | None = None) -> None:
         self._framework = framework
+        _page.follow()
         self.cleanup = _cleanup.Cleanup(cleanup_every)
         self._first: _memory.Host | None = None
         self._peak = 0
@@ -30,11 +31,14 @@ class Progress:
         self.steps = 0
 
     def _page(self) -> _page.Page | None:
-        """Where to write; nowhere when the injected agent hooked this framework by itself: twice would count twice."""
-        return None if _page.hooked(self._framework) else _page.page()
+        """Where to write; nowhere when the agent follows the framework by itself: twice would count twice."""
+        return None if _page.followed(self._framework) else _page.page()
 
     def begin(self) -> None:
         """Training starts: what is here now is not growth."""
+        page = _page.page()
+        if page is not None:
+            page.can(_page.CAN_STOP)
         self._first = _memory.host()
         self._peak = self._first.rss
         self._census = _objects.census(_objects.CENSUS_SECONDS / 2)

@@ -47,13 +47,13 @@ class TrainerHooks:
             _come_first(self)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Remembers where memory starts, and tells what the run says of itself."""
+        """Remembers where memory starts."""
         self._stopping = False
         self._progress.begin()
-        self._progress.facts(**_facts(args, kwargs.get("train_dataloader")))
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The mark's number is the epoch that starts, from 0, as the Trainer counts."""
+        self._progress.facts(**_facts(args, kwargs.get("train_dataloader")))
         self._progress.phase(_page.EPOCH, _page.START, state.epoch)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -156,6 +156,20 @@ def _scale(unit: str) -> float | None:
     return float((1024 if word.endswith("ib") else 1000) ** power)
 
 
+def parse_size(size: float | str) -> float:
+    """Bytes of a size as the program takes it: 500MB, 2GiB, or a plain number."""
+    if not isinstance(size, str):
+        return float(size)
+    number = size.strip().rstrip("bBiIkKmMgGtT").strip()
+    scale = _scale(size.strip()[len(number) :].strip())
+    try:
+        if scale is not None:
+            return float(number) * scale
+    except ValueError:
+        pass
+    raise ValueError(f"`{size}` is not a size; write it like 500MB or 2GiB")
+
+
 def _line_of(path: str, told: Mapping[str, Any]) -> _svg.Line | None:
     """The curve of the process the verdict is about; without it the answer is shown without a drawing."""
     try:

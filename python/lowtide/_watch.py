@@ -15,10 +15,12 @@ import signal
 import subprocess
 import tempfile
 import time
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING
 
 from lowtide._binary import LowtideError, find
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _PR_SET_PTRACER = 0x59616D61
 _START_SECONDS = 15.0

@@ -82,7 +82,7 @@ class Callback(_Base):  # type: ignore[misc]
         self._stop_if_asked(trainer)
 
     def _stop_if_asked(self, trainer: Any) -> None:
-        if _page.page() is None:
+        if _page.page() is None or trainer.world_size == 1 and _page.followed("lightning"):
             return
         # All ranks together: saving is a common act, and one that stops alone leaves the others waiting.
         asked = should_stop()

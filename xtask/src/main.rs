@@ -1,4 +1,4 @@
-//! The project's own tasks: `cargo xtask check|test|bench|score|guest|arrows`.
+//! The project's own tasks: `cargo xtask check|test|package|bench|score|guest|arrows`.
 //!
 //! One tool for people and CI, so that what is green here is green there.
 
@@ -17,7 +17,8 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask check    fmt, clippy, tests, crate arrows, docs: what must hold before a commit
 cargo xtask lint     check without the tests
-cargo xtask test     all tests; makes its own Python environment with numpy and Pillow
+cargo xtask test     all tests; makes its own Python environment for those that need one
+cargo xtask package  only the tests of the Python package, with the program as it is now
 cargo xtask bench    the promised numbers, measured beside psutil, mprof and psrecord in one run
 cargo xtask score    how often the verdict is right, on curves with known answers
 cargo xtask guest    tests in a small virtual machine: cgroup v2, restricted ptrace, other users, 9p
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         "check" => check::check(),
         "lint" => check::lint(),
         "test" => test::test(rest),
+        "package" => test::package(rest),
         "bench" => bench::bench(rest),
         "arrows" => arrows::arrows(),
         "guest" => guest::guest(rest),

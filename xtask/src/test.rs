@@ -2,11 +2,11 @@
 
 use crate::commands::{cargo, root, run};
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// What the Python tests import.
-const PYTHON_NEEDS: [&str; 2] = ["numpy", "pillow"];
+const PYTHON_NEEDS: [&str; 6] = ["numpy", "pillow", "pytest>=8", "ipython", "ipykernel", "nbclient"];
 
 /// The Python of a virtual environment under target/, made and filled when it is not there yet.
 pub(crate) fn python(name: &str, needs: &[&str]) -> Result<PathBuf, String> {
@@ -35,23 +35,54 @@ fn with_default_signals(command: &Command) -> Command {
     wrapped
 }
 
-/// Runs every test of the workspace and ends with one line that counts them.
+/// Runs every test of the workspace and of the Python package, and ends with one line that counts them. With arguments
+/// only cargo's tests run: the arguments are its own.
 pub(crate) fn test(rest: &[String]) -> Result<(), String> {
-    let python = python("test-python", &PYTHON_NEEDS)?;
+    let interpreter = python("test-python", &PYTHON_NEEDS)?;
+    let mut count = Count::default();
     let mut command = with_default_signals(&cargo());
     command.args(["test", "--workspace", "--locked", "--no-fail-fast"]).args(rest);
-    command.env("LOWTIDE_TEST_PYTHON", python).stdout(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| format!("cannot start cargo test: {error}"))?;
+    command.env("LOWTIDE_TEST_PYTHON", &interpreter);
+    let mut well = counted(&mut command, &mut count)?;
+    if rest.is_empty() {
+        well &= counted(&mut package_tests(&interpreter), &mut count)?;
+    }
+    finish(well, &count)
+}
+
+/// Runs the tests of the Python package alone, with the program as it is now.
+pub(crate) fn package(rest: &[String]) -> Result<(), String> {
+    let interpreter = python("test-python", &PYTHON_NEEDS)?;
+    run(cargo().args(["build", "--locked", "--package", "lowtide"]))?;
     let mut count = Count::default();
+    let well = counted(package_tests(&interpreter).args(rest), &mut count)?;
+    finish(well, &count)
+}
+
+fn package_tests(interpreter: &Path) -> Command {
+    let mut command = with_default_signals(&Command::new(interpreter));
+    command.args(["-m", "pytest", "-q", "tests/package"]);
+    command.env("LOWTIDE_BIN", root().join("target/debug/lowtide"));
+    command
+}
+
+/// Runs a test program, passes on what it prints and counts its tests. Says whether it ended well.
+fn counted(command: &mut Command, count: &mut Count) -> Result<bool, String> {
+    let cannot = |what: &str, error: std::io::Error| format!("cannot {what} the tests: {error}");
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| cannot("start", error))?;
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             count.take(&line);
             let _ = writeln!(std::io::stdout().lock(), "{line}");
         }
     }
-    let status = child.wait().map_err(|error| format!("cannot wait for cargo test: {error}"))?;
+    let status = child.wait().map_err(|error| cannot("wait for", error))?;
+    Ok(status.success())
+}
+
+fn finish(well: bool, count: &Count) -> Result<(), String> {
     let _ = writeln!(std::io::stdout().lock(), "\n{} passed, {} failed", count.passed, count.failed);
-    match (status.success(), count.passed) {
+    match (well, count.passed) {
         (true, 0) => Err("no test ran".to_owned()),
         (true, _) => Ok(()),
         (false, _) => Err(format!("{} tests failed", count.failed)),
@@ -66,8 +97,10 @@ struct Count {
 }
 
 impl Count {
+    /// `test result: ok. 12 passed; 0 failed; ...` of cargo, `3 failed, 40 passed, 1 error in 9.12s` of pytest.
     fn take(&mut self, line: &str) {
-        let Some(rest) = line.strip_prefix("test result:") else {
+        let of_pytest = || line.starts_with(|first: char| first.is_ascii_digit()) && line.contains(" in ");
+        let Some(rest) = line.strip_prefix("test result:").or_else(|| of_pytest().then_some(line)) else {
             return;
         };
         let number = |word: &str| {
@@ -75,6 +108,21 @@ impl Count {
             before.split_whitespace().last()?.parse::<u64>().ok()
         };
         self.passed += number(" passed").unwrap_or(0);
-        self.failed += number(" failed").unwrap_or(0);
+        self.failed += number(" failed").unwrap_or(0) + number(" error").unwrap_or(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_of_cargo_and_of_pytest_are_counted_alike() {
+        let mut count = Count::default();
+        count.take("test result: FAILED. 12 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out");
+        count.take("3 failed, 40 passed, 2 errors in 9.12s");
+        count.take("5 passed in 1.06s");
+        count.take("test a_name_with_4_passed_in_it ... ok");
+        assert_eq!((count.passed, count.failed), (57, 6));
     }
 }
