@@ -234,3 +234,42 @@ fn a_mark_outside_any_run_says_what_to_do() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("no recorder") && said.contains("--run"), "{said}");
 }
+
+/// A Python that waits for its standard input to close; `-c` so that flags come before it.
+const WAITER: &str = "import sys; print('ready', flush=True); sys.stdin.read()";
+
+/// What lowtide says of its own while a job runs, up to the end of it.
+fn says(flags: &[&str], python_flags: &[&str], wanted: &str) -> String {
+    use std::io::BufRead;
+    let stage = Stage::new();
+    let file = stage.path("run.tide");
+    let mut command = stage.command(&["run", "--interval", "100ms", "--out", file.to_str().unwrap()]);
+    command.args(flags).arg("--").arg(python()).args(python_flags).args(["-c", WAITER]);
+    let mut running = Running::start(command, file);
+    running.wait_for_line("ready");
+    let mut said = String::new();
+    let mut lines = std::io::BufReader::new(running.child.stderr.take().unwrap());
+    while !said.contains(wanted) {
+        assert!(lines.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    drop(running.child.stdin.take());
+    assert!(running.child.wait().unwrap().success());
+    said
+}
+
+#[test]
+fn a_python_that_can_have_no_agent_is_named_with_the_way_out() {
+    for flag in ["-I", "-E", "-S"] {
+        let said = says(&[], &["-u", flag], "started with");
+        assert!(
+            said.contains(&format!("a Python started with {flag}: lowtide.Callback() brings its marks")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn one_calm_line_says_where_the_agent_is() {
+    let said = says(&[], &[], "agent in");
+    assert_eq!(said, "lowtide: agent in 1 process\n");
+}

@@ -24,6 +24,14 @@ pub enum MarkKind {
 }
 
 impl MarkKind {
+    /// Whether only a training loop says such a thing. Facts and names come from any process with the agent in it.
+    pub const fn is_progress(self) -> bool {
+        match self {
+            Self::Step | Self::Epoch | Self::Eval | Self::Save => true,
+            Self::Load | Self::Info | Self::Custom => false,
+        }
+    }
+
     /// The word in files, in messages and on the command line.
     pub const fn word(self) -> &'static str {
         match self {

@@ -27,8 +27,6 @@ const SITE: &str = "sitecustomize.py";
 
 /// The agent's files, by their path below python/lowtide/_agent.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/agent_files.rs"));
-/// What Python loads at its start, unless the agent brings its own.
-const DEFAULT_SITE: &str = include_str!("sitecustomize.py");
 
 /// What the job's environment gets: a value, or nothing where a variable has to go.
 pub(crate) type Environment = Vec<(OsString, Option<OsString>)>;
@@ -65,15 +63,11 @@ pub(crate) fn clear(private: Option<&Path>) {
     }
 }
 
-/// Writes the agent and what loads it.
-pub(crate) fn lay_out(folder: &Path) -> io::Result<()> {
-    make_private(folder)?;
+/// Writes the agent: what Python loads at its start beside the package that it is.
+fn lay_out(folder: &Path) -> io::Result<()> {
     let package = folder.join(PACKAGE);
-    make_private(&package)?;
-    let own_site = FILES.iter().find(|(name, _)| *name == SITE).map(|(_, text)| *text);
-    std::fs::write(folder.join(SITE), own_site.unwrap_or(DEFAULT_SITE))?;
-    for (name, text) in FILES.iter().filter(|(name, _)| *name != SITE) {
-        let path = package.join(name);
+    for (name, text) in FILES {
+        let path = if *name == SITE { folder.join(SITE) } else { package.join(name) };
         if let Some(parent) = path.parent() {
             make_private(parent)?;
         }

@@ -154,6 +154,15 @@ impl Crew {
         self.members.values().find(|member| member.facts.key.pid == pid)
     }
 
+    /// This process marks steps, passes or phases: it is where the training is.
+    pub(crate) fn marks(&mut self, key: ProcKey) {
+        if let Some(member) = self.members.get_mut(&key)
+            && !std::mem::replace(&mut member.footprint.marks, true)
+        {
+            self.roles_at = None;
+        }
+    }
+
     /// Processes seen so far, the short-lived ones too.
     pub(crate) fn seen(&self) -> u64 {
         self.seen

@@ -27,6 +27,7 @@ mod series;
 mod shapes;
 mod straight;
 mod summary;
+mod tally;
 mod together;
 mod total;
 mod track;
@@ -41,6 +42,7 @@ pub use roles::{Footprint, RoleFound, roles};
 pub use run::{RunVerdict, judge_recording, judge_recording_with};
 pub use series::Point;
 pub use summary::{Course, RoleSummary, Summary, roles_of, summarize};
+pub use tally::{Tally, tally};
 pub use together::{Together, judge_together};
 pub use total::{Estimate, TreeTotal, tree_totals};
 pub use verdict::{

@@ -150,7 +150,7 @@ impl LiveJudge {
     pub fn push_mark(&mut self, mark: &Mark) {
         self.now = self.now.max(mark.tick.seconds());
         self.marks.push(mark);
-        self.marked.extend(mark.process);
+        self.marked.extend(mark.process.filter(|_| mark.kind.is_progress()));
         self.push_told(mark);
     }
 

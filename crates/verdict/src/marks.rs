@@ -13,6 +13,9 @@ const SHAPES: [&str; 4] = ["shape", "input_shape", "seq_len", "sequence_length"]
 /// Different shapes that are told apart.
 const MOST_SHAPES: usize = 4096;
 
+/// A shorter pass, in seconds, is over before memory was sampled twice at the usual second: it tells nothing of a curve.
+const SHORTEST_PASS: f64 = 2.0;
+
 /// What the marks so far say.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Marks {
@@ -40,6 +43,8 @@ pub(crate) struct Marks {
     eval_ended: Option<f64>,
     save_ended: Option<f64>,
     pub(crate) count: usize,
+    /// The lowest rank that spoke: all ranks do the same work, and its steps are the axis.
+    lead: Option<u32>,
 }
 
 /// Where something happened, by step and by second.
@@ -64,6 +69,9 @@ impl Places {
 impl Marks {
     pub(crate) fn push(&mut self, mark: &Mark) {
         self.count += 1;
+        if !self.leads(mark.rank) {
+            return;
+        }
         let seconds = mark.tick.seconds();
         self.read_facts(mark.extra.as_deref(), seconds);
         match mark.kind {
@@ -85,6 +93,18 @@ impl Marks {
             }
             MarkKind::Step | MarkKind::Load | MarkKind::Info | MarkKind::Custom => {}
         }
+    }
+
+    /// Whether a mark of this rank counts. What a higher rank said before a lower one spoke is forgotten.
+    fn leads(&mut self, rank: Option<u32>) -> bool {
+        let Some(rank) = rank else { return true };
+        match self.lead {
+            Some(lead) if rank > lead => return false,
+            Some(lead) if rank == lead => {}
+            Some(_) => *self = Self { count: self.count, lead: Some(rank), ..Self::default() },
+            None => self.lead = Some(rank),
+        }
+        true
     }
 
     fn push_step(&mut self, step: f64, seconds: f64) {
@@ -134,7 +154,7 @@ impl Marks {
             let (first_step, began) = self.step_first?;
             Some((steps - first_step + 1.0, seconds - began))
         };
-        same.or_else(first_end).filter(|p| p.0 > 0.0 && p.1 > 0.0)
+        same.or_else(first_end).filter(|p| p.0 > 0.0 && p.1 >= SHORTEST_PASS)
     }
 
     /// What is known of the run by now; what the user said wins over what marks say.
@@ -179,5 +199,45 @@ impl Marks {
         c.epochs = fact("epochs").or(c.epochs);
         c.epoch_steps = fact("epoch_steps").or(c.epoch_steps);
         self.largest_example = fact("largest_example_bytes").or(self.largest_example);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lowtide_model::Tick;
+
+    fn mark(seconds: f64, kind: MarkKind, phase: MarkPhase, number: f64, rank: Option<u32>) -> Mark {
+        Mark { tick: Tick::from_seconds(seconds), process: None, kind, phase, number, rank, extra: None }
+    }
+
+    #[test]
+    fn with_two_ranks_the_lowest_drives_the_axis_also_when_it_speaks_second() {
+        let mut marks = Marks::default();
+        for epoch in 0..3_u32 {
+            let began = f64::from(epoch) * 10.0;
+            for (late, rank) in [(0.0, 1), (0.2, 0)] {
+                let tick = began + late;
+                marks.push(&mark(tick, MarkKind::Epoch, MarkPhase::Start, f64::from(epoch), Some(rank)));
+                marks.push(&mark(tick + 0.1, MarkKind::Eval, MarkPhase::Point, 0.0, Some(rank)));
+                let step = f64::from(epoch * 8 + 8 + rank);
+                marks.push(&mark(tick + 9.0, MarkKind::Step, MarkPhase::Point, step, Some(rank)));
+            }
+        }
+        assert_eq!(marks.step, Some(24.0));
+        assert_eq!(marks.evals.seconds.len(), 3, "not once for each rank");
+        let known = marks.known(&Context::default());
+        assert!((known.epoch_seconds.unwrap() - 10.0).abs() < 1e-9, "{known:?}");
+        assert!((known.epoch_steps.unwrap() - 8.0).abs() < 1e-9, "{known:?}");
+    }
+
+    #[test]
+    fn facts_of_an_evaluation_loader_do_not_replace_those_of_training() {
+        let mut marks = Marks::default();
+        for facts in ["{\"examples\":663,\"batch\":2}", "{\"eval_examples\":50,\"eval_batch\":8}"] {
+            let info = mark(0.0, MarkKind::Info, MarkPhase::Point, 0.0, Some(0));
+            marks.push(&Mark { extra: Some(facts.to_owned()), ..info });
+        }
+        assert_eq!((marks.context.examples, marks.context.batch), (Some(663.0), Some(2.0)));
     }
 }

@@ -76,7 +76,8 @@ pub fn roles_of(recording: &Recording) -> Vec<RoleFound> {
             known.gpu = known.gpu.max(row.used.max);
         }
     }
-    for process in recording.marks.iter().filter_map(|mark| mark.process) {
+    let progress = recording.marks.iter().filter(|mark| mark.kind.is_progress());
+    for process in progress.filter_map(|mark| mark.process) {
         memory.entry(process).or_default().marks = true;
     }
     roles(&recording.processes, &memory)

@@ -109,6 +109,9 @@ impl Ending<'_> {
         let mut line = |name: &str, value: String| {
             let _ = writeln!(text, "  {name:<11} {value}");
         };
+        if let Some(words) = mark_words(&lowtide_verdict::tally(recording)) {
+            line("marks", words);
+        }
         line("tree peak", peak_words(summary));
         if let Some(held) = recording.limits.first() {
             let (left, limit) = (held.headroom(), held.limit);
@@ -149,6 +152,7 @@ impl Ending<'_> {
             "oom": self.finished.ooms,
             "survivors": self.finished.survivors.iter().map(survivor).collect::<Vec<_>>(),
             "summary": summary,
+            "marks": lowtide_verdict::tally(recording),
             "verdict": self.told.verdict.main,
             "findings": self.told.verdict.findings,
             "limits": recording.limits,
@@ -159,6 +163,25 @@ impl Ending<'_> {
             "dropped_rows": recording.meta.dropped_rows,
         })
     }
+}
+
+/// What the job marked, if it marked anything.
+fn mark_words(tally: &lowtide_verdict::Tally) -> Option<String> {
+    let counted = |count: u64, one: &str, many: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        count => Some(format!("{count} {many}")),
+    };
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(tally.steps.and_then(|steps| counted(steps as u64, "step", "steps")));
+    parts.extend(counted(tally.epochs, "epoch", "epochs"));
+    parts.extend(counted(tally.evals, "evaluation", "evaluations"));
+    parts.extend(counted(tally.saves, "save", "saves"));
+    if parts.is_empty() {
+        return None;
+    }
+    let ranks = if tally.ranks > 1 { format!(" on each of {} ranks", tally.ranks) } else { String::new() };
+    Some(format!("{}{ranks}", parts.join(", ")))
 }
 
 fn peak_words(summary: &lowtide_verdict::Summary) -> String {

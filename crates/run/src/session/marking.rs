@@ -5,7 +5,7 @@ use super::{Once, Session};
 use crate::marks::Moment;
 use crate::python::{self, Python};
 use crate::socket::Wanted;
-use lowtide_model::{Bytes, EventKind, ProcKey, Role, Tick};
+use lowtide_model::{Bytes, EventKind, Mark, ProcKey, Role, Tick};
 use lowtide_store::Entry;
 use lowtide_wire::Answer;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The line about the agent waits this long for workers to start ...
 const SETTLE: Duration = Duration::from_secs(4);
 /// ... or, while no framework is hooked, this long for it to be imported.
-const LONGEST: Duration = Duration::from_secs(20);
+const LONGEST: Duration = Duration::from_secs(10);
 /// A Python that has lived this long without a page has no agent.
 const LATE: Duration = Duration::from_secs(5);
 
@@ -25,7 +25,15 @@ impl Session<'_> {
     /// Takes what pages say since the last tick.
     pub(super) fn read_marks(&mut self, entries: &mut Vec<Entry>) {
         let (moment, crew) = (self.moment(), &self.crew);
+        let begin = entries.len();
         self.marks.read(moment, |key| crew.get(key).is_some(), entries);
+        for entry in entries.iter().skip(begin) {
+            if let Entry::Mark(Mark { process: Some(key), kind, .. }) = entry
+                && kind.is_progress()
+            {
+                self.crew.marks(*key);
+            }
+        }
     }
 
     /// A process ended: what its page still holds.
