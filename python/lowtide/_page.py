@@ -37,14 +37,20 @@ def _agent(part: str) -> ModuleType:
     return importlib.import_module(f"{INJECTED if INJECTED in sys.modules else 'lowtide._agent'}.{part}")
 
 
-def page(folder: str | None = None) -> Page | None:
-    """The page of this process, or None when nobody records it. `folder` is a recorder's that we started ourselves."""
+def page() -> Page | None:
+    """The page of this process, or None when nobody records it."""
     global _tried
     found: Page | None = _agent("page").current()
-    if found is None and (folder is not None or not _tried):
+    if found is None and not _tried:
         _tried = True
-        found = _agent("page").open_page(folder)
+        found = _agent("page").open_page()
     return found
+
+
+def begin_in(folder: str) -> None:
+    """Begins a page for a recorder that we started ourselves, and has the agent follow the frameworks here."""
+    _agent("page").move_page(folder)
+    follow()
 
 
 def follow() -> None:

@@ -11,12 +11,14 @@ import ctypes
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import tempfile
 import time
 from typing import TYPE_CHECKING
 
+from lowtide import _page
 from lowtide._binary import LowtideError, find
 
 if TYPE_CHECKING:
@@ -32,8 +34,11 @@ _running: Watch | None = None
 class Watch:
     """A running recording of this process. `path` is its file; `stop()` closes it; also a context manager."""
 
-    def __init__(self, process: subprocess.Popen[bytes], path: str, socket: str | None) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], path: str, socket: str | None, marks: str | None = None
+    ) -> None:
         self._process = process
+        self._marks = marks
         self._owner = os.getpid()
         self.path = path
         self.socket = socket
@@ -55,6 +60,8 @@ class Watch:
                 self._process.wait(_STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 self._process.terminate()
+        if self._marks is not None:
+            shutil.rmtree(self._marks, ignore_errors=True)
         if _running is self:
             _running = None
         return self.path
@@ -87,17 +94,25 @@ def watch(out: str | os.PathLike[str] | None = None, name: str | None = None, in
     running = current()
     if running is not None:
         return running
+    # Under `lowtide run` the pages have their place, and the recorder finds it by itself.
+    marks = None if os.environ.get("LOWTIDE_MARKS") else tempfile.mkdtemp(prefix="lowtide-marks-")
     command = [find(), "watch", "--recorder", str(os.getpid())]
-    for flag, value in (("--out", out), ("--name", name), ("--interval", interval)):
+    for flag, value in (("--out", out), ("--name", name), ("--interval", interval), ("--marks", marks)):
         if value is not None:
             command += [flag, os.fspath(value)]
-    started = _start(command)
+    try:
+        started = _start(command, marks)
+    except LowtideError:
+        shutil.rmtree(marks, ignore_errors=True) if marks else None
+        raise
+    if marks is not None:
+        _page.begin_in(marks)
     _running = started
     atexit.register(started.stop)
     return started
 
 
-def _start(command: list[str]) -> Watch:
+def _start(command: list[str], marks: str | None) -> Watch:
     # Not a pipe: nobody reads it later, and a full one would hold the recorder up.
     with tempfile.TemporaryFile() as complaints:
         # A session of its own: a Ctrl-C for the job must not cut the recording of what follows it.
@@ -117,7 +132,7 @@ def _start(command: list[str]) -> Watch:
             said = complaints.read().decode(errors="replace").strip()
             raise LowtideError(f"the recorder did not start: {said or 'it said nothing'}") from None
     path = os.fsdecode(bytes(recording))
-    return Watch(process, path, os.fsdecode(bytes(socket)) if socket else None)
+    return Watch(process, path, os.fsdecode(bytes(socket)) if socket else None, marks)
 
 
 def _first_line(process: subprocess.Popen[bytes]) -> bytes:

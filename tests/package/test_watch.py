@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -46,6 +48,34 @@ def test_the_recording_closes_by_itself_at_the_end_of_the_program(tmp_path: Path
     listed = _binary.call(["list", str(path.parent)])
     assert path.name in listed.stdout
     assert "running" not in listed.stdout
+
+
+def marks_of(path: str) -> list[tuple[object, ...]]:
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        return file.execute("SELECT kind, phase, number FROM mark ORDER BY id").fetchall()
+
+
+def test_each_recording_has_the_marks_made_while_it_ran() -> None:
+    out = run(
+        """
+        import time, lowtide
+        lowtide.step()
+        for run in (1, 2):
+            with lowtide.watch(interval="20ms") as recording:
+                for step in range(5):
+                    with lowtide.step(100 * run + step):
+                        time.sleep(0.05)
+                with lowtide.mark("eval", run):
+                    time.sleep(0.05)
+            print(recording.path)
+        """
+    )
+    for number, path in enumerate(out.splitlines(), 1):
+        told = marks_of(path)
+        steps = [value for kind, _, value in told if kind == "step"]
+        assert steps[-1] == 100 * number + 4
+        assert min(steps) >= 100 * number
+        assert [(phase, value) for kind, phase, value in told if kind == "eval"] == [("start", number), ("end", number)]
 
 
 def test_a_second_watch_is_the_first_one(tmp_path: Path) -> None:

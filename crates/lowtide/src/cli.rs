@@ -136,6 +136,9 @@ pub(crate) struct WatchArgs {
     /// Be the recorder: no screen
     #[arg(long, hide = true)]
     pub(crate) recorder: bool,
+    /// Where the process puts its mark pages (given by `lowtide.watch()`)
+    #[arg(long, hide = true, value_name = "DIR", requires = "recorder")]
+    pub(crate) marks: Option<PathBuf>,
     /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = duration::parse)]
     pub(crate) length: Option<Duration>,

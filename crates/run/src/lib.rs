@@ -101,6 +101,8 @@ pub struct Options {
     pub length: Option<Duration>,
     /// Processes the caller started for itself; they are not of the job.
     pub companions: Vec<u32>,
+    /// The folder in which a process that is watched says its pages are; else its environment is asked.
+    pub marks: Option<PathBuf>,
     /// Whether Python processes of the job get lowtide's agent.
     pub agent: bool,
 }
@@ -210,8 +212,8 @@ pub fn watch(pid: u32, options: &Options, listener: &mut dyn Listener) -> Result
     let tree = Tree::attached(&root, pid);
     let ending = Ending::of(pid).known();
     // What a recorder before us gave the job still stands: its pages are read from where they are.
-    let marks = tree.living().find_map(|key| variable(&root, key.pid, MARKS_VARIABLE).known());
-    let marks = marks.map(PathBuf::from);
+    let told = || tree.living().find_map(|key| variable(&root, key.pid, MARKS_VARIABLE).known());
+    let marks = options.marks.clone().or_else(|| told().map(PathBuf::from));
     let setting = Setting { root, signals, tree, feed, writer, meta, gpu, own, started, pid, marks };
     record(setting, Subject::Stranger(ending), options, listener)
 }

@@ -73,6 +73,7 @@ fn options(folder: &std::path::Path) -> Options {
         version: "0".to_owned(),
         length: None,
         companions: Vec::new(),
+        marks: None,
         agent: true,
     }
 }

@@ -65,7 +65,7 @@ _RANK_VARIABLES = (
 
 _page = None
 _folder = None
-#: Pages of parents. Kept for ever: freeing one would close a descriptor number the user may have taken over by now.
+#: Pages of parents and of recorders before. Kept for ever: freeing one would close a descriptor number the user may have taken over by now.
 _inherited = []
 
 
@@ -249,6 +249,15 @@ def open_page(folder=None):
     except Exception:
         _page = None
     return _page
+
+
+def move_page(folder):
+    """Begins a new page in another recorder's folder: each recording gets only what happens while it runs."""
+    global _page
+    if _page is not None:
+        _inherited.append(_page)
+        _page = None
+    return open_page(folder)
 
 
 def goodbye():

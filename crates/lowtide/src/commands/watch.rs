@@ -239,6 +239,7 @@ fn record(args: &WatchArgs, pid: u32) -> Result<ExitCode, Failure> {
     let comm = reader.as_mut().and_then(|reader| reader.identity().comm.known());
     let mut options = recorder::options(&args.recording, &comm.unwrap_or_else(|| top.to_string()))?;
     options.length = args.length;
+    options.marks.clone_from(&args.marks);
     let mut console = Console::for_recorder();
     lowtide_run::watch(top, &options, &mut console)?;
     Ok(ExitCode::SUCCESS)
