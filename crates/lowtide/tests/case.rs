@@ -1,6 +1,6 @@
-//! The page about the case shows real commands with their real output: they are run again here.
+//! The pages about the case and about the verdict show real commands with their real output: they are run again here.
 //!
-//! Numbers may move as the engine learns; words and rows may not without the page being printed anew:
+//! Numbers may move as the engine learns; words and rows may not without the pages being printed anew:
 //! `LOWTIDE_UPDATE_DOCS=1 cargo test -p lowtide --test case`.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't set its stage should stop")]
@@ -13,13 +13,13 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// What a shell in the folder of the case prints.
-fn printed(command: &str) -> String {
+/// What a shell in a folder of the documentation prints.
+fn printed(folder: &str, command: &str) -> String {
     let program = Path::new(env!("CARGO_BIN_EXE_lowtide"));
     let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let output = Command::new("bash")
         .args(["-c", command])
-        .current_dir(docs().join("case"))
+        .current_dir(docs().join(folder))
         .env("PATH", path)
         .output();
     let output = output.unwrap();
@@ -28,7 +28,7 @@ fn printed(command: &str) -> String {
 }
 
 /// The page with every block of output printed anew.
-fn printed_anew(page: &str) -> (String, usize) {
+fn printed_anew(page: &str, folder: &str) -> (String, usize) {
     let (mut out, mut commands, mut inside) = (String::new(), 0, false);
     for line in page.lines() {
         if line == "```console" || (inside && line == "```") {
@@ -39,7 +39,7 @@ fn printed_anew(page: &str) -> (String, usize) {
         writeln!(out, "{line}").unwrap();
         if let Some(command) = line.strip_prefix("$ ").filter(|_| inside) {
             commands += 1;
-            out.push_str(&printed(command));
+            out.push_str(&printed(folder, command));
         }
     }
     (out, commands)
@@ -59,15 +59,16 @@ fn without_numbers(text: &str) -> String {
 /// A picture moves with every number; that it is there is enough.
 fn is_drawn(line: &str) -> bool {
     let dots = line.chars().any(|letter| ('\u{2800}'..'\u{2900}').contains(&letter));
-    dots || line.trim_end().ends_with('|') || line.contains("settled since")
+    let signs = line.trim_end().ends_with(['|', ':', '+', '*', '=', '_']);
+    dots || (line.starts_with("  ") && signs) || line.contains("settled since")
 }
 
-#[test]
-fn the_page_about_the_case_shows_what_the_commands_print() {
-    let file = docs().join("case.md");
+/// Holds a page against what its commands print in a folder.
+fn holds(name: &str, folder: &str, fewest: usize) {
+    let file = docs().join(name);
     let page = std::fs::read_to_string(&file).unwrap();
-    let (anew, commands) = printed_anew(&page);
-    assert!(commands >= 10, "only {commands} commands on the page");
+    let (anew, commands) = printed_anew(&page, folder);
+    assert!(commands >= fewest, "only {commands} commands on the page");
     if std::env::var_os("LOWTIDE_UPDATE_DOCS").is_some() {
         std::fs::write(&file, anew).unwrap();
         return;
@@ -76,10 +77,20 @@ fn the_page_about_the_case_shows_what_the_commands_print() {
         without_numbers(text).lines().filter(|line| !is_drawn(line)).map(str::to_owned).collect()
     };
     for (shown, printed) in lines(&page).iter().zip(&lines(&anew)) {
-        assert_eq!(shown, printed, "docs/case.md is out of date: LOWTIDE_UPDATE_DOCS=1 prints it anew");
+        assert_eq!(shown, printed, "docs/{name} is out of date: LOWTIDE_UPDATE_DOCS=1 prints it anew");
     }
     assert_eq!(lines(&page).len(), lines(&anew).len());
     assert!(page.contains('\u{2809}'), "the picture is on the page");
+}
+
+#[test]
+fn the_page_about_the_case_shows_what_the_commands_print() {
+    holds("case.md", "case", 10);
+}
+
+#[test]
+fn the_pictures_of_the_verdict_are_what_lowtide_draws() {
+    holds("verdict.md", ".", 3);
 }
 
 #[test]

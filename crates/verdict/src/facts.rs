@@ -232,7 +232,9 @@ impl Waves {
             series.bins().iter().map(|b| (b.x_first, b.high - level(b.x()))).collect();
         let mut all: Vec<f64> = over.iter().map(|o| o.1).collect();
         let usual = quantile(&mut all, 0.6).max(2.0 * seen.floor.noise);
-        let above = |o: &(f64, f64)| o.1 > PEAK * usual && o.1 > 0.0;
+        let highest = all.last().copied().unwrap_or(0.0);
+        let least = (PEAK * usual).max(CRUMBS * highest);
+        let above = |o: &(f64, f64)| o.1 > least && o.1 > 0.0;
         let runs = over.chunk_by(|a, b| above(a) == above(b)).filter(|run| above(&run[0]));
         let begin = runs.map(|run| run[0].0).collect();
         let mut high: Vec<f64> = over.iter().filter(|o| above(o)).map(|o| o.1).collect();
@@ -241,5 +243,7 @@ impl Waves {
     }
 }
 
+/// ... and at least this part of the highest one: beside it, less is a crumb.
+const CRUMBS: f64 = 0.05;
 /// A peak is this many times higher than the scatter that most samples have.
 const PEAK: f64 = 4.0;

@@ -10,7 +10,7 @@ use crate::gaps::{Asleep, Gaps};
 use crate::killed::Death;
 use crate::periods::{Periods, evaluations};
 use crate::series::{Point, Series};
-use crate::verdict::{FloorFacts, Group, Kind, SCHEMA, Settled, Verdict};
+use crate::verdict::{Drawing, FloorFacts, Group, Kind, SCHEMA, Settled, Verdict};
 use crate::words::{CountFact, Story, knee_matches};
 use lowtide_model::{Axis, Context, Curve, Metric};
 
@@ -209,7 +209,7 @@ impl Judge {
         match seen.group {
             Group::Leak => Kind::Leak,
             Group::TooEarly => Kind::TooEarly,
-            Group::Flat if file_grown.is_some() => Kind::PageCache,
+            Group::Flat if file_grown.is_some_and(|grown| grown > facts.peak_height) => Kind::PageCache,
             Group::Flat => flat_kind(seen, facts),
             Group::Bounded => self.bounded_kind(seen, facts),
         }
@@ -278,7 +278,7 @@ impl Judge {
             bytes_per_example: fill.filter(|_| kind == Kind::CacheFill).map(|f| f.bytes_per_example),
             matters: story.matters(),
             follows: periods.follows().map(|period| period.name).or(periods.saw_tooth()),
-            low_tide: seen.floor.x.iter().copied().zip(seen.floor.y.iter().copied()).collect(),
+            drawing: if self.running { Drawing::default() } else { story.drawing(&self.need) },
             explanations: story.explanations(),
             evidence: story.evidence(),
             ruled_out: story.ruled_out(),

@@ -8,8 +8,10 @@ mod assess;
 mod budget;
 mod causes;
 mod decide;
+mod drawing;
 mod events;
 mod facts;
+mod fleet;
 mod floor;
 mod gaps;
 mod judge;
@@ -30,11 +32,13 @@ mod summary;
 mod tally;
 mod together;
 mod total;
+mod trace;
 mod track;
 mod verdict;
 mod words;
 
 pub use budget::Fill;
+pub use fleet::{Member, rank_of, who_differs};
 pub use judge::{Judge, judge, judge_running};
 pub use killed::cut_off_note;
 pub use live::LiveJudge;
@@ -45,7 +49,8 @@ pub use summary::{Course, RoleSummary, Summary, roles_of, summarize};
 pub use tally::{Tally, tally};
 pub use together::{Together, judge_together};
 pub use total::{Estimate, TreeTotal, tree_totals};
+pub use trace::{Trace, curve_of};
 pub use verdict::{
-    Explanation, Fits, FloorFacts, Forecast, Group, Kind, Outcome, ProcessNamed, RuledOut, SCHEMA, Settled,
-    Verdict,
+    Drawing, Explanation, Fits, FloorFacts, Forecast, Group, Kind, Outcome, ProcessNamed, RuledOut, SCHEMA,
+    Settled, Verdict,
 };

@@ -8,6 +8,9 @@ use crate::verdict::{Explanation, Kind, RuledOut};
 use crate::words::Story;
 use lowtide_model::{Axis, Metric};
 
+/// A floor that is called flat may still move by this part of itself.
+const ROOM: f64 = 0.02;
+
 impl Story<'_> {
     /// What it is not.
     pub(crate) fn ruled_out(&self) -> Vec<RuledOut> {
@@ -87,6 +90,14 @@ impl Story<'_> {
                     (Kind::Steady, o.flat),
                 ]
             }
+            Kind::TooEarly if self.seen.because == Because::PeakInFewSamples => {
+                vec![(Kind::Spikes, 0.5), (Kind::WarmUp, 0.5)]
+            }
+            // A rise that does not keep its pace is as likely one that will settle.
+            Kind::TooEarly if self.seen.because == Because::SlowsDown => {
+                let half = 0.5 * o.rising;
+                vec![(Kind::Leak, half), (Kind::WarmUp, half + o.open + o.settled), (Kind::Steady, o.flat)]
+            }
             Kind::TooEarly => {
                 vec![(Kind::Leak, o.rising), (Kind::WarmUp, o.open + o.settled), (Kind::Steady, o.flat)]
             }
@@ -141,6 +152,9 @@ impl Story<'_> {
                 ),
                 None => format!("the floor goes on rising by {}", self.rate(f.growth.rate.max(0.0))),
             },
+            (Kind::WarmUp, _) if self.seen.because == Because::PeakInFewSamples => {
+                format!("it comes to stay near {}", size(f.peak))
+            }
             (Kind::WarmUp | Kind::CacheFill | Kind::AllocatorKept | Kind::WorkerCopies, _) => {
                 let level = f.knee.map_or(f.end, |k| k.1);
                 format!("the floor stays near {}", size(level.max(f.end)))
@@ -165,7 +179,8 @@ impl Story<'_> {
     fn asks_for_size(&self) -> bool {
         let growth = matches!(self.kind, Kind::CacheFill | Kind::WarmUp | Kind::TooEarly | Kind::Leak);
         let asked = pass_steps(self.context).is_none() && self.context.epoch_seconds.is_none();
-        growth && asked && self.axis == Axis::Step && !matches!(self.metric, Metric::Gpu)
+        let moves = self.seen.because != Because::PeakInFewSamples;
+        growth && asked && moves && self.axis == Axis::Step && !matches!(self.metric, Metric::Gpu)
     }
 
     /// What helps a job that has just died of its limit.
@@ -198,6 +213,9 @@ impl Story<'_> {
             }
             Kind::CacheFill if matches!(self.metric, Metric::Gpu) => {
                 "plan for the level it settled at; what fills GPU memory and stops is mostly one graph or kernel plan for each input shape: pad or bucket lengths"
+            }
+            Kind::CacheFill if self.matches_pass() != Some(true) && self.seen.because != Because::OnePass => {
+                "plan for the level it settled at; if it holds decoded examples, more data needs more: keep them encoded, or bound the cache in bytes"
             }
             Kind::CacheFill => {
                 "keep examples encoded and decode them when they are used, or bound the cache in bytes; before a larger data set, do the division"
@@ -241,9 +259,14 @@ impl Story<'_> {
                 size(f.end + (0.1 * f.grown()).max(self.bound()))
             ),
             Kind::Spikes | Kind::Steady | Kind::PageCache => {
-                format!("let it run as long again: the floor must stay below {}", size(f.end + self.bound()))
+                let room = self.bound().max(ROOM * f.end);
+                format!("let it run as long again: the floor must stay below {}", size(f.end + room))
             }
             Kind::TooEarly => match self.decided_at {
+                Some(at) if self.seen.because == Because::PeakInFewSamples => format!(
+                    "look again at step {}: a wave will have gone, growth will have stayed",
+                    number(at.ceil())
+                ),
                 Some(at) if self.axis != Axis::Step => format!(
                     "look again after the first pass over the data, {} steps: a fill or a warm-up will have stopped, a leak will not",
                     number(at.ceil())

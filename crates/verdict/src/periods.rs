@@ -15,6 +15,8 @@ const MOST_PEAKS: f64 = 0.66;
 const FEWEST_PEAKS: usize = 3;
 /// A peak may begin this part of the way to the next event after its own.
 const LATE: f64 = 0.1;
+/// Samples that must lie between two events on average.
+const APART: usize = 3;
 /// Ends of steps that are made up from the length of one; more than a curve can show.
 const MOST_PLACES: usize = 10_000;
 
@@ -52,8 +54,9 @@ impl Periods {
         ];
         let tested = known.into_iter().filter(|(_, places)| !places.is_empty());
         let tested = tested.map(|(name, places)| {
-            // More events than samples: nothing can be seen between two of them.
-            let seen: &[f64] = if places.len() < series.bins().len() { &places } else { &[] };
+            // Events as close as the samples: nothing can be seen between two of them.
+            let apart = APART * places.len() <= series.bins().len();
+            let seen: &[f64] = if apart { &places } else { &[] };
             Period {
                 name,
                 stretches: resolved(series, seen),
@@ -93,9 +96,10 @@ impl Periods {
         let mut lines = Vec::new();
         if let Some(best) = self.peaks() {
             lines.push(format!(
-                "{} of {} begin at a {}",
+                "{} of {} begin at {} {}",
                 best.peaks,
                 counted(self.waves as f64, "peak"),
+                if best.name == "evaluation" { "an" } else { "a" },
                 best.name
             ));
         }

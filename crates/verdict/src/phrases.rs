@@ -29,6 +29,8 @@ const LONG: f64 = 10_000.0;
 /// A number as a person writes it: three digits that count, thousands parted where there are many.
 pub(crate) fn number(value: f64) -> String {
     let digits = usize::from(value.abs() < 100.0 && value.fract().abs() >= 0.05);
+    // Nobody writes -0.
+    let value = if value.abs() < 0.05 { 0.0 } else { value };
     if value.abs() >= LONG && value.is_finite() { parted(value) } else { format!("{value:.digits$}") }
 }
 
@@ -58,6 +60,8 @@ pub(crate) fn duration(seconds: f64) -> String {
         s if s < 129_600.0 => (s / 3600.0, "h"),
         s => (s / 86400.0, "days"),
     };
+    // Whoever counts in minutes does not count their tenths.
+    let value = if value >= 10.0 { value.round() } else { value };
     format!("{} {unit}", number(value))
 }
 
@@ -76,6 +80,14 @@ mod tests {
             ["1 sample", "0 steps", "6.5 steps"]
         );
         assert_eq!([number(f64::NAN), number(f64::INFINITY)], ["NaN", "inf"]);
+    }
+
+    #[test]
+    fn times_are_rounded_and_never_minus_nothing() {
+        assert_eq!(
+            [-0.01, 82.9, 825.0, 3786.0, 172_800.0].map(duration),
+            ["0 s", "83 s", "14 min", "63 min", "2 days"]
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::marks::Places;
 use crate::phrases::{number, size};
 use crate::roles::RoleFound;
 use crate::track::Track;
-use crate::verdict::{Fits, Group, Kind, Outcome, ProcessNamed, Verdict};
+use crate::verdict::{Fits, Group, Kind, Outcome, ProcessNamed, RuledOut, Verdict};
 use lowtide_model::{Axis, Bytes, Context, ProcKey, Recording, Role};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ impl Verdict {
     /// Says what was left out, and gives back the recording's own seconds where a program reads them.
     fn tell_gaps(&mut self, asleep: &Asleep) {
         let Some((seconds, count)) = asleep.all() else { return };
-        self.low_tide.iter_mut().for_each(|point| point.0 = asleep.second(point.0));
+        self.drawing.moved(|x| asleep.second(x));
         if let Some(at) = self.settled_at.as_mut().and_then(|settled| settled.seconds.as_mut()) {
             *at = asleep.second(*at);
         }
@@ -92,6 +92,11 @@ pub(crate) struct Judged {
     pub(crate) grows: bool,
     rank: f64,
     pub(crate) verdict: Verdict,
+}
+
+/// Whether an answer says more than that nothing happens.
+fn tells(verdict: &Verdict) -> bool {
+    matches!(verdict.group, Group::Leak | Group::Bounded) || verdict.verdict == Kind::PageCache
 }
 
 /// Leaks first, by what they took; then the trainer; then the rest by size.
@@ -115,9 +120,7 @@ impl LiveJudge {
         each.sort_by(|a, b| b.rank.total_cmp(&a.rank));
         let mut verdicts: Vec<Verdict> = Vec::new();
         for (i, Judged { grows, verdict, .. }) in each.into_iter().enumerate() {
-            let tells =
-                matches!(verdict.group, Group::Leak | Group::Bounded) || verdict.verdict == Kind::PageCache;
-            if i == 0 || (grows && tells) {
+            if i == 0 || (grows && tells(&verdict)) {
                 verdicts.push(verdict);
             }
         }
@@ -138,7 +141,7 @@ impl LiveJudge {
             verdicts.insert(0, main);
         }
         verdicts.extend(extra);
-        let mut all = verdicts.into_iter();
+        let mut all = verdicts.into_iter().enumerate().filter(|(i, v)| *i == 0 || tells(v)).map(|(_, v)| v);
         let mut main = all.next().unwrap_or_else(|| {
             Judge::new(Context::default(), Axis::Seconds, lowtide_model::Metric::Rss).verdict()
         });
@@ -254,25 +257,31 @@ impl LiveJudge {
         let track = self.tracks.get(&key)?;
         let mut verdict = track.private.verdict_as(Kind::WorkerCopies);
         verdict.outcome = self.when_all_is_copied(own, ahead);
+        let fits = match (verdict.outcome.is, verdict.outcome.limit_bytes.map(size)) {
+            (Fits::Fits, Some(limit)) => format!("; it fits: {} of {limit}", size(own + ahead)),
+            (Fits::Tight, Some(limit)) => format!("; tight: {} of {limit}", size(own + ahead)),
+            (Fits::Exceeds, Some(limit)) => format!("; it does not fit: {} of {limit}", size(own + ahead)),
+            (Fits::Fits | Fits::Tight | Fits::Exceeds | Fits::Unknown, _) => String::new(),
+        };
         verdict.headline = format!(
-            "worker copies: {count} forked processes made {} of shared pages their own; it ends when all is copied or they restart",
+            "worker copies: {count} forked processes made {} of shared pages their own; it ends when all is copied or they restart{fits}",
             size(private)
         );
-        verdict.evidence.insert(
-            0,
+        let (own, left) = (size(own), size(ahead));
+        verdict.evidence = vec![
             format!(
                 "private pages rose by {} while shared ones fell by {} over {count} processes",
                 size(private),
                 size(shared)
             ),
-        );
-        verdict.evidence.insert(
-            1,
-            format!(
-                "they hold {} of their own and still share {}, which they may copy too",
-                size(own),
-                size(ahead)
-            ),
+            format!("they hold {own} of their own and still share {left}, which they may copy too"),
+        ];
+        let because =
+            format!("what became private came out of the shared pages: no more than {left} are left to copy");
+        verdict.ruled_out = vec![RuledOut { kind: Kind::Leak, because }];
+        verdict.disprove = format!(
+            "restart the workers: together they must begin below {own} again, and never come to hold more than {}",
+            size(verdict.outcome.needs_bytes.unwrap_or_default())
         );
         verdict.confidence = 0.9;
         verdict.process = Some(self.named(key, role.get(&key).copied().unwrap_or(Role::Unknown)));

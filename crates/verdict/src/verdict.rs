@@ -3,7 +3,8 @@
 //! The JSON is documented by docs/verdict.schema.json; the tests hold this file against it. Not here: how an answer
 //! is found (see `decide`), nor its words (see `words`).
 
-use lowtide_model::{ProcKey, Role};
+use crate::series::Point;
+use lowtide_model::{Axis, ProcKey, Role};
 use serde::{Deserialize, Serialize};
 
 /// What it is.
@@ -234,12 +235,29 @@ pub struct Verdict {
     /// What growth or a saw-tooth lines up with. Not part of the JSON; the evidence says it.
     #[serde(skip)]
     pub follows: Option<&'static str>,
-    /// The floor itself, as x and bytes. Not part of the JSON.
+    /// What to draw: the curve that was judged and its floor. Not part of the JSON.
     #[serde(skip)]
-    pub low_tide: Vec<(f64, f64)>,
+    pub drawing: Drawing,
     /// The whole reasoning, for `--why`. Not part of the JSON.
     #[serde(skip)]
     pub why: Vec<String>,
+}
+
+/// What a picture of an answer shows, all in the curve's own x.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Drawing {
+    /// What x counts.
+    pub axis: Axis,
+    /// The curve as it was judged. Empty while a run goes on: nobody draws then.
+    pub curve: Vec<Point>,
+    /// Its floor.
+    pub floor: Vec<(f64, f64)>,
+    /// Where growth ended.
+    pub knee: Option<f64>,
+    /// Where the first pass over the data ends.
+    pub pass: Option<f64>,
+    /// What each explanation that still stands says will come.
+    pub futures: Vec<(Kind, Vec<(f64, f64)>)>,
 }
 
 /// The name of this JSON's form.

@@ -319,6 +319,7 @@ impl Story<'_> {
             lines.push(format!("while it grew, it grew by {}", self.rate_between()));
         }
         lines.extend(self.knee_line());
+        lines.extend(self.restart_line());
         lines.extend(self.pass_line());
         lines.extend(self.fill_line());
         lines.extend(self.matters());
@@ -326,11 +327,11 @@ impl Story<'_> {
         lines.extend(self.wave_lines());
         lines.extend(self.periods.lines());
         if let Some(e) = self.seen.events {
-            lines.push(format!(
-                "{:.0} % of the growth happened across {} evaluations, the rest between them",
-                100.0 * e.across,
-                e.events
-            ));
+            let (share, rest) = match 100.0 * e.across {
+                all if all >= 99.5 => ("all".to_owned(), ""),
+                share => (format!("{share:.0} %"), ", the rest between them"),
+            };
+            lines.push(format!("{share} of the growth happened across {} evaluations{rest}", e.events));
         }
         lines.extend(self.forecast.map(|forecast| self.forecast_line(forecast)));
         lines
@@ -349,12 +350,12 @@ impl Story<'_> {
         };
         let started = f.after_start - f.start > 2.0 * self.bound();
         let floor = if self.kind.group() == crate::Group::Flat && started {
-            format!(
-                "the floor rose from {} to {} in the first tenth and moved by {} after it",
-                size(f.start),
-                size(f.after_start),
-                size(self.bound())
-            )
+            let after = match self.bound() {
+                bound if bound < 1.0 => "did not move".to_owned(),
+                bound => format!("moved by {}", size(bound)),
+            };
+            let (from, to) = (size(f.start), size(f.after_start));
+            format!("the floor rose from {from} to {to} in the first tenth and {after} after it")
         } else if size(f.start) == size(f.end) {
             format!("the floor stayed at {}", size(f.end))
         } else {
@@ -373,6 +374,16 @@ impl Story<'_> {
             size(level),
             moved(f.end - level)
         ))
+    }
+
+    fn restart_line(&self) -> Option<String> {
+        let restarts = self.context.restarts.filter(|restarts| *restarts >= 1.0)?;
+        let who = if self.seen.because == Because::EveryLifeClimbs {
+            "every life climbs until it ends"
+        } else {
+            "the longest life is the one told here"
+        };
+        Some(format!("the curve holds {}; {who}", counted(restarts, "restart")))
     }
 
     fn forecast_line(&self, forecast: &Forecast) -> String {
@@ -405,7 +416,7 @@ impl Story<'_> {
             lines.push(format!(
                 "file pages grew by {} while anonymous memory moved by {}",
                 size(grown),
-                size((f.end - f.start).abs())
+                size(self.bound())
             ));
         }
         lines

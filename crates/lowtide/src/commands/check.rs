@@ -6,13 +6,12 @@
 use super::recorder;
 use super::run::program_name;
 use super::subject::{self, Answer, What};
-use super::trace::{Reach, Trace};
 use crate::cli::{CheckArgs, CheckFormat, Format, GateArgs, RecordingArgs, StepRange};
 use crate::failure::{COULD_NOT, Failure};
 use crate::render::{self, Console};
 use lowtide_model::{Axis, Bytes, Exit, Recording};
 use lowtide_run::{Finished, JobSpec, Terminal};
-use lowtide_verdict::{Fits, Group, Verdict, summarize};
+use lowtide_verdict::{Fits, Group, Point, Trace, Verdict, summarize};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -202,7 +201,7 @@ fn max(most: Bytes, steps: Option<StepRange>, answer: &Answer) -> Found {
     let peak = match whole {
         Some(peak) => peak,
         None => {
-            let trace = Trace::of_all(&answer.subject);
+            let trace = measured(answer);
             Bytes::from_f64(highest(looked_at(&trace, steps, answer)?))
         }
     };
@@ -219,7 +218,7 @@ fn peak_of(recording: &Recording) -> Option<Bytes> {
 }
 
 fn max_range(most: Bytes, steps: Option<StepRange>, answer: &Answer) -> Found {
-    let trace = Trace::of_all(&answer.subject);
+    let trace = measured(answer);
     let points = looked_at(&trace, steps, answer)?;
     let (high, low) = (highest(points), points.iter().map(|point| point.low).fold(f64::INFINITY, f64::min));
     let range = Bytes::from_f64(high - low);
@@ -229,7 +228,15 @@ fn max_range(most: Bytes, steps: Option<StepRange>, answer: &Answer) -> Found {
     Ok((says, format!("memory moved by {range}{}, {verb} {most}: between {low} and {high}", of_steps(steps))))
 }
 
-fn highest(points: &[Reach]) -> f64 {
+/// What a number is held against: the curve, or the whole tree of a recording.
+fn measured(answer: &Answer) -> Trace {
+    match &answer.subject.what {
+        What::Curve(curve) => Trace::of_curve(curve),
+        What::Recording(recording) => Trace::of_tree(recording),
+    }
+}
+
+fn highest(points: &[Point]) -> f64 {
     points.iter().map(|point| point.high).fold(f64::NEG_INFINITY, f64::max)
 }
 
@@ -238,7 +245,7 @@ fn looked_at<'a>(
     trace: &'a Trace,
     steps: Option<StepRange>,
     answer: &Answer,
-) -> Result<&'a [Reach], Failure> {
+) -> Result<&'a [Point], Failure> {
     let label = &answer.subject.label;
     let Some(StepRange { from, to }) = steps else {
         let empty = || {

@@ -1,12 +1,11 @@
 //! `lowtide explain`: what a memory curve is, and whether it fits.
 
-use super::fleet;
 use super::subject::{self, Answer, What};
-use super::trace::{self, Trace};
 use crate::cli::{ExplainArgs, Format};
 use crate::failure::{COULD_NOT, Failure};
 use crate::render::{self, Page};
-use lowtide_verdict::{Together, judge_together};
+use lowtide_model::Curve;
+use lowtide_verdict::{Member, Together, curve_of, judge_together, rank_of, who_differs};
 use std::process::ExitCode;
 
 pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
@@ -21,8 +20,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     match args.format {
         Format::Json => render::say(&json(args, &answers, together.as_ref())?)?,
         Format::Text => {
-            let differs =
-                if answers.len() > 1 { fleet::who_differs(&answers, gathered.folder) } else { None };
+            let differs = if answers.len() > 1 { odd_one(&answers, gathered.folder) } else { None };
             render::say(&text(args, &answers, differs.as_deref(), together.as_ref()))?;
         }
     }
@@ -49,8 +47,8 @@ fn text(
     for answer in answers {
         let mut page = Page { answer, named: several, why: args.why, width }.text();
         if args.plot {
-            let (main, limit) = (&answer.run.main, answer.run.main.outcome.limit_bytes);
-            page.push_str(&render::plot(&Trace::of(answer), main.settled_at.as_ref(), limit, width));
+            let main = &answer.run.main;
+            page.push_str(&render::plot(&main.drawing, main.outcome.limit_bytes, width));
         }
         pages.push(page);
     }
@@ -89,18 +87,40 @@ fn together(args: &ExplainArgs, answers: &[Answer]) -> Option<Together> {
     if answers.len() < 2 || !(args.together || alike(answers)) {
         return None;
     }
-    let curves: Vec<_> = answers.iter().map(trace::as_curve).collect();
-    Some(judge_together(&curves))
+    Some(judge_together(&answers.iter().map(as_curve).collect::<Vec<_>>()))
 }
 
 /// Runs of one program with different data: the same axis and measure, and sizes that are known and differ.
 fn alike(answers: &[Answer]) -> bool {
-    let curves: Vec<_> = answers.iter().map(trace::as_curve).collect();
+    let curves: Vec<_> = answers.iter().map(as_curve).collect();
     let same = curves.windows(2).all(|pair| pair[0].axis == pair[1].axis && pair[0].metric == pair[1].metric);
     let sizes: Option<Vec<f64>> = curves.iter().map(|curve| curve.context.examples).collect();
     let differ = sizes.is_some_and(|sizes| sizes.windows(2).any(|pair| (pair[0] - pair[1]).abs() > 0.5));
     let programs: Vec<_> = answers.iter().filter_map(program).collect();
     same && differ && programs.windows(2).all(|pair| pair[0] == pair[1])
+}
+
+/// Which run differs; none is asked for among runs that need not be alike.
+fn odd_one(answers: &[Answer], folder: bool) -> Option<String> {
+    let rank = |answer: &Answer| match &answer.subject.what {
+        What::Recording(recording) => rank_of(recording),
+        What::Curve(_) => None,
+    };
+    let ranked = answers.iter().all(|answer| rank(answer).is_some());
+    let label = |answer: &Answer| answer.subject.label.clone();
+    let name = |answer: &Answer| {
+        rank(answer).map_or_else(|| label(answer), |rank| format!("rank {rank} ({})", label(answer)))
+    };
+    let names: Vec<String> = answers.iter().map(name).collect();
+    let runs = names.iter().zip(answers).map(|(name, answer)| Member { name, verdict: &answer.run.main });
+    if folder || ranked { who_differs(&runs.collect::<Vec<_>>()) } else { None }
+}
+
+fn as_curve(answer: &Answer) -> Curve {
+    match &answer.subject.what {
+        What::Curve(curve) => (**curve).clone(),
+        What::Recording(recording) => curve_of(recording, &answer.run.main, &answer.subject.asked),
+    }
 }
 
 fn program(answer: &Answer) -> Option<&str> {

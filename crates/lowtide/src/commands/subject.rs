@@ -7,7 +7,6 @@ use crate::failure::Failure;
 use lowtide_model::{Context, Curve, Recording};
 use lowtide_store::import::{self, Hints};
 use lowtide_verdict::{RunVerdict, judge, judge_recording_with, judge_running};
-use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -228,13 +227,4 @@ fn complete(own: &mut Context, asked: &Context) {
         own.limit = asked.limit;
         own.limit_from.clone_from(&asked.limit_from);
     }
-}
-
-/// Which rank of a distributed run a recording is of; one that holds several is none of them.
-pub(crate) fn rank_of(recording: &Recording) -> Option<u32> {
-    let marked = recording.marks.iter().filter_map(|mark| mark.rank);
-    let variables = recording.processes.iter().flat_map(|process| &process.env);
-    let told = variables.filter(|(name, _)| name == "RANK").filter_map(|(_, value)| value.parse().ok());
-    let ranks: BTreeSet<u32> = marked.chain(told).collect();
-    if ranks.len() == 1 { ranks.into_iter().next() } else { None }
 }

@@ -1,12 +1,12 @@
-//! Draws a curve with its floor, its phases and its limit as plain text: dots of braille, no colour, no control codes.
+//! Draws a curve with its floor, its phases, its futures and its limit as plain text: dots of braille, no colour, no
+//! control codes.
 //!
 //! Every column of dots spans the lowest to the highest value in its stretch of x, so no peak is lost. The floor is the
-//! lower envelope: what stays when everything narrower than a twelfth of the picture is cut off the top.
+//! engine's own; it is drawn where the curve stands above it, because elsewhere the curve is the floor.
 
-use super::verdict::both;
-use crate::commands::trace::{Reach, Trace};
+use super::verdict::{both, wrapped};
 use lowtide_model::{Axis, Bytes};
-use lowtide_verdict::Settled;
+use lowtide_verdict::{Drawing, Point};
 use std::fmt::Write as _;
 
 /// Without a terminal.
@@ -16,8 +16,6 @@ const LABELS: usize = 10;
 const ROWS: usize = 14;
 const NARROWEST: usize = 20;
 const WIDEST: usize = 200;
-/// Peaks narrower than this part of the picture stand on the floor and are not of it.
-const NARROW: usize = 12;
 /// A limit is drawn when it is at most this much above the highest point.
 const IN_SIGHT: f64 = 1.5;
 /// A curve that stays above this share of its peak is drawn without the part below it.
@@ -25,53 +23,62 @@ const ZOOM_FROM: f64 = 0.5;
 /// Dots of one character, by row and column.
 const DOTS: [[u32; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
 const EMPTY: u32 = 0x2800;
+/// Signs of the futures, the likeliest first.
+const FUTURES: [char; 2] = ['*', '+'];
 
 /// The picture, with a line that tells what is what.
-pub(crate) fn plot(
-    trace: &Trace,
-    settled: Option<&Settled>,
-    limit: Option<f64>,
-    width: Option<usize>,
-) -> String {
+pub(crate) fn plot(drawing: &Drawing, limit: Option<f64>, width: Option<usize>) -> String {
     let columns = width.unwrap_or(USUAL_WIDTH).saturating_sub(LABELS + 2).clamp(NARROWEST, WIDEST);
-    let Some(bands) = Bands::of(trace, 2 * columns) else {
+    let Some(bands) = Bands::of(drawing, 2 * columns) else {
         return "  nothing to draw: no two samples at different places\n".to_owned();
     };
-    let scale = Scale::over(&bands, limit);
-    let knee = settled.and_then(|at| if trace.axis == Axis::Seconds { at.seconds } else { at.step });
-    let picture = Picture { bands: &bands, scale: &scale, columns, limit, axis: trace.axis, knee };
-    picture.text()
+    let scale = Scale::over(&bands, drawing, limit);
+    Picture { drawing, bands: &bands, scale: &scale, columns, limit }.text()
 }
 
-/// Lowest and highest value of each column of dots.
+/// Lowest and highest value of each column of dots; none where only the future is.
 struct Bands {
     from: f64,
     to: f64,
-    low: Vec<f64>,
-    high: Vec<f64>,
+    spans: Vec<Option<(f64, f64)>>,
 }
 
 impl Bands {
-    fn of(trace: &Trace, columns: usize) -> Option<Self> {
-        let (from, to) = trace.ends().filter(|(from, to)| to > from)?;
-        let mut spans: Vec<Option<(f64, f64)>> = vec![None; columns];
-        for point in &trace.points {
-            let place = (point.x - from) / (to - from) * (columns - 1) as f64;
-            let span = spans.get_mut(place.round() as usize)?;
-            let Reach { low, high, .. } = *point;
+    fn of(drawing: &Drawing, columns: usize) -> Option<Self> {
+        let (from, now) = (drawing.curve.first()?.x, drawing.curve.last()?.x);
+        let ahead = drawing.futures.iter().filter_map(|future| Some(future.1.last()?.0));
+        let to = ahead.fold(now, f64::max);
+        if now <= from {
+            return None;
+        }
+        let column = |x: f64| ((x - from) / (to - from) * (columns - 1) as f64).round() as usize;
+        let seen = (column(now) + 1).min(columns);
+        let mut spans: Vec<Option<(f64, f64)>> = vec![None; seen];
+        for Point { x, low, high, .. } in drawing.curve.iter().copied() {
+            let span = spans.get_mut(column(x))?;
             *span = Some(span.map_or((low, high), |(a, b)| (a.min(low), b.max(high))));
         }
-        let filled = between(&spans)?;
-        let (low, high) = filled.into_iter().unzip();
-        Some(Self { from, to, low, high })
+        let mut spans: Vec<Option<(f64, f64)>> = between(&spans)?.into_iter().map(Some).collect();
+        spans.resize(columns, None);
+        Some(Self { from, to, spans })
     }
 
-    /// The lower envelope: the lowest of each window, then the highest of those.
-    fn floor(&self) -> Vec<f64> {
-        let reach = (self.low.len() / (2 * NARROW)).max(1);
-        let low = windows(&self.low, reach, f64::min);
-        windows(&low, reach, f64::max)
+    /// The place of a column of characters.
+    fn x(&self, column: usize, columns: usize) -> f64 {
+        let part = column as f64 / (columns.max(2) - 1) as f64;
+        part.mul_add(self.to - self.from, self.from)
     }
+}
+
+/// The height of a broken line at a place; none outside of it.
+fn height(line: &[(f64, f64)], x: f64) -> Option<f64> {
+    let after = line.partition_point(|point| point.0 < x);
+    let (b, a) = (line.get(after)?, line[after.saturating_sub(1)]);
+    if after == 0 {
+        return (b.0 <= x).then_some(b.1);
+    }
+    let share = if b.0 > a.0 { (x - a.0) / (b.0 - a.0) } else { 1.0 };
+    Some(share.mul_add(b.1 - a.1, a.1))
 }
 
 /// Fills empty columns by a straight line between their neighbours.
@@ -96,11 +103,6 @@ fn between(spans: &[Option<(f64, f64)>]) -> Option<Vec<(f64, f64)>> {
     Some(out)
 }
 
-fn windows(values: &[f64], reach: usize, pick: fn(f64, f64) -> f64) -> Vec<f64> {
-    let window = |at: usize| &values[at.saturating_sub(reach)..(at + reach + 1).min(values.len())];
-    (0..values.len()).map(|at| window(at).iter().copied().fold(values[at], pick)).collect()
-}
-
 /// What the rows span.
 struct Scale {
     low: f64,
@@ -108,9 +110,11 @@ struct Scale {
 }
 
 impl Scale {
-    fn over(bands: &Bands, limit: Option<f64>) -> Self {
-        let peak = bands.high.iter().copied().fold(0.0, f64::max);
-        let bottom = bands.low.iter().copied().fold(f64::INFINITY, f64::min);
+    fn over(bands: &Bands, drawing: &Drawing, limit: Option<f64>) -> Self {
+        let spans = || bands.spans.iter().flatten();
+        let ahead = drawing.futures.iter().flat_map(|future| &future.1).map(|point| point.1);
+        let peak = spans().map(|span| span.1).chain(ahead).fold(0.0, f64::max);
+        let bottom = spans().map(|span| span.0).fold(f64::INFINITY, f64::min);
         let high = limit.filter(|limit| *limit <= IN_SIGHT * peak).map_or(peak, |limit| peak.max(limit));
         let low = if bottom > ZOOM_FROM * peak { 0.95 * bottom } else { bottom.min(0.0) };
         Self { low, high: if high > low { high } else { low + 1.0 } }
@@ -130,12 +134,11 @@ impl Scale {
 }
 
 struct Picture<'a> {
+    drawing: &'a Drawing,
     bands: &'a Bands,
     scale: &'a Scale,
     columns: usize,
     limit: Option<f64>,
-    axis: Axis,
-    knee: Option<f64>,
 }
 
 impl Picture<'_> {
@@ -148,14 +151,22 @@ impl Picture<'_> {
                 *cell = sign;
             }
         };
-        for (column, floor) in self.bands.floor().iter().step_by(2).enumerate() {
-            mark(&mut cells, self.scale.dot(*floor) / 4, column, '_');
+        for column in 0..self.columns {
+            self.draw_floor(&mut cells, column);
+            let x = self.bands.x(column, self.columns);
+            for (sign, (_, course)) in FUTURES.iter().zip(&self.drawing.futures) {
+                if let Some(at) = height(course, x) {
+                    mark(&mut cells, self.scale.dot(at) / 4, column, *sign);
+                }
+            }
         }
         if let Some(limit) = self.limit_in_sight() {
             (0..self.columns).for_each(|column| mark(&mut cells, self.scale.dot(limit) / 4, column, '='));
         }
-        if let Some(column) = self.knee.map(|knee| self.column(knee)) {
-            (0..ROWS).for_each(|row| mark(&mut cells, row, column, '|'));
+        for (sign, place) in [('|', self.drawing.knee), (':', self.pass_in_sight())] {
+            if let Some(column) = place.map(|place| self.column(place)) {
+                (0..ROWS).for_each(|row| mark(&mut cells, row, column, sign));
+            }
         }
         let mut text = String::new();
         for (row, line) in cells.iter().enumerate() {
@@ -170,10 +181,27 @@ impl Picture<'_> {
         Bytes::from_f64(self.scale.at(row)).to_string()
     }
 
+    /// The floor, where the curve stands clearly above it; elsewhere the curve is the floor.
+    fn draw_floor(&self, cells: &mut [Vec<char>], column: usize) {
+        let Some(floor) = height(&self.drawing.floor, self.bands.x(column, self.columns)) else { return };
+        let row = self.scale.dot(floor) / 4;
+        let tops = self.bands.spans.iter().skip(2 * column).take(2).flatten();
+        let stands = tops.map(|span| self.scale.dot(span.1) / 4).any(|top| top + 1 < row);
+        if let Some(cell) = cells.get_mut(row).and_then(|row| row.get_mut(column))
+            && (stands || *cell == ' ')
+        {
+            *cell = '_';
+        }
+    }
+
     fn curve(&self) -> Vec<Vec<char>> {
         let mut dots = vec![vec![0_u32; self.columns]; ROWS];
-        for (column, (low, high)) in self.bands.low.iter().zip(&self.bands.high).enumerate() {
-            for dot in self.scale.dot(*high)..=self.scale.dot(*low) {
+        for (column, span) in self.bands.spans.iter().enumerate() {
+            let Some((low, high)) = *span else { continue };
+            // Joined to its neighbour, so that a jump is a line and not two ends.
+            let before = column.checked_sub(1).and_then(|before| self.bands.spans[before]);
+            let (low, high) = before.map_or((low, high), |(a, b)| (low.min(b), high.max(a)));
+            for dot in self.scale.dot(high)..=self.scale.dot(low) {
                 if let Some(cell) = dots.get_mut(dot / 4).and_then(|row| row.get_mut(column / 2)) {
                     *cell |= DOTS[dot % 4][column % 2];
                 }
@@ -187,6 +215,13 @@ impl Picture<'_> {
         self.limit.filter(|limit| *limit <= self.scale.high)
     }
 
+    /// The end of the first pass, where it lies in the picture and is not where growth ended.
+    fn pass_in_sight(&self) -> Option<f64> {
+        let inside = self.drawing.pass.filter(|pass| (self.bands.from..=self.bands.to).contains(pass))?;
+        let knee = self.drawing.knee.map(|knee| self.column(knee));
+        (knee != Some(self.column(inside))).then_some(inside)
+    }
+
     fn column(&self, x: f64) -> usize {
         let part = (x - self.bands.from) / (self.bands.to - self.bands.from);
         (part.clamp(0.0, 1.0) * (self.columns - 1) as f64).round() as usize
@@ -197,7 +232,7 @@ impl Picture<'_> {
         let (from, to) = (self.place(self.bands.from), self.place(self.bands.to));
         let gap = self.columns.saturating_sub(from.chars().count() + to.chars().count()).max(1);
         let mut text = format!("{:LABELS$} {from}{:gap$}{to}\n", "", "");
-        if let Some(knee) = self.knee {
+        if let Some(knee) = self.drawing.knee {
             let (left, place) = (self.column(knee), self.place(knee));
             let _ = writeln!(text, "{:LABELS$} {}", "", phases(left, self.columns, &place));
         }
@@ -207,16 +242,22 @@ impl Picture<'_> {
             (None, Some(limit)) => signs.push(format!("limit {} is above the picture", both(limit))),
             (None, None) => {}
         }
-        if self.knee.is_some() {
+        if self.drawing.knee.is_some() {
             signs.push("| growth ended".to_owned());
         }
-        let _ = writeln!(text, "{:LABELS$} {}", "", signs.join(", "));
+        if let Some(pass) = self.pass_in_sight() {
+            signs.push(format!(": the first pass over the data ends, {}", self.place(pass)));
+        }
+        let futures = FUTURES.iter().zip(&self.drawing.futures);
+        signs.extend(futures.map(|(sign, (kind, _))| format!("{sign} if {}", kind.word())));
+        let legend = wrapped(&signs.join(", "), LABELS + 1, Some(self.columns + LABELS + 1));
+        let _ = writeln!(text, "{:LABELS$} {legend}", "");
         text
     }
 
     fn place(&self, x: f64) -> String {
         let digits = usize::from(x.abs() < 100.0 && x.fract().abs() > 0.05);
-        match self.axis {
+        match self.drawing.axis {
             Axis::Step => format!("step {x:.digits$}"),
             Axis::Seconds => format!("{x:.digits$} s"),
             Axis::Sample => format!("sample {x:.digits$}"),
@@ -248,16 +289,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn trace(points: impl IntoIterator<Item = (f64, f64)>) -> Trace {
-        let points = points.into_iter().map(|(x, y)| Reach { x, low: y, high: y, last: y }).collect();
-        Trace { axis: Axis::Step, points }
+    fn drawing(points: impl IntoIterator<Item = (f64, f64)>) -> Drawing {
+        let curve: Vec<Point> = points.into_iter().map(|(x, y)| Point::one(x, y)).collect();
+        Drawing { axis: Axis::Step, curve, ..Drawing::default() }
     }
 
     #[test]
-    fn a_rise_that_settles_shows_curve_floor_phases_and_limit() {
+    fn a_rise_that_settles_shows_curve_phases_and_limit() {
         let knee = |x: f64| (x, 1e9 + 1e8 * x.min(50.0));
-        let settled = Settled { step: Some(50.0), seconds: None };
-        let text = plot(&trace((0..=100).map(|x| knee(f64::from(x)))), Some(&settled), Some(7e9), None);
+        let settled = Drawing { knee: Some(50.0), ..drawing((0..=100).map(|x| knee(f64::from(x)))) };
+        let text = plot(&settled, Some(7e9), None);
         assert!(text.lines().all(|line| line.chars().count() <= USUAL_WIDTH), "{text}");
         assert!(text.contains("growing") && text.contains("settled since step 50"), "{text}");
         assert!(text.contains("= limit 6.52 GiB (7.0 GB)") && text.contains("====="), "{text}");
@@ -267,29 +308,49 @@ mod tests {
     }
 
     #[test]
-    fn the_floor_stays_below_narrow_peaks() {
-        let spiky = trace((0..400).map(|x| (f64::from(x), if x % 40 == 20 { 9e9 } else { 1e9 })));
-        let bands = Bands::of(&spiky, 120).unwrap();
-        assert!(bands.floor().iter().all(|floor| (*floor - 1e9).abs() < 1.0));
-        assert!(bands.high.iter().any(|high| *high > 8.9e9), "peaks are drawn");
+    fn the_floor_of_the_engine_is_drawn_under_the_peaks() {
+        let spiky = (0..400).map(|x| (f64::from(x), if x % 40 >= 30 { 9e9 } else { 1e9 }));
+        let floor = vec![(0.0, 1e9), (399.0, 1e9)];
+        let text = plot(&Drawing { floor, ..drawing(spiky) }, None, None);
+        let low: Vec<&str> =
+            text.lines().filter(|line| line.contains('_') && !line.contains("floor")).collect();
+        assert_eq!(low.len(), 1, "{text}");
+        assert!(low[0].matches('_').count() >= 12, "under each of ten peaks: {text}");
+    }
+
+    #[test]
+    fn what_may_come_is_drawn_beyond_what_was_seen() {
+        let kind = lowtide_verdict::Kind::Leak;
+        let futures = vec![
+            (lowtide_verdict::Kind::CacheFill, vec![(50.0, 6e9), (80.0, 9e9), (120.0, 9e9)]),
+            (kind, vec![(50.0, 6e9), (120.0, 13e9)]),
+        ];
+        let rise = drawing((0..=50).map(|x| (f64::from(x), 1e9 + 1e8 * f64::from(x))));
+        let text = plot(&Drawing { futures, pass: Some(80.0), ..rise }, None, None);
+        assert!(text.contains("step 120") && text.contains("* if cache-fill, + if leak"), "{text}");
+        assert!(text.contains(": the first pass over the data ends, step 80"), "{text}");
+        assert!(text.matches('*').count() > 20 && text.matches('+').count() > 15, "{text}");
     }
 
     #[test]
     fn a_single_place_is_no_picture() {
-        assert!(plot(&trace([(5.0, 1e9), (5.0, 2e9)]), None, None, None).contains("nothing to draw"));
-        assert!(plot(&trace([]), None, None, None).contains("nothing to draw"));
+        assert!(plot(&drawing([(5.0, 1e9), (5.0, 2e9)]), None, None).contains("nothing to draw"));
+        assert!(plot(&drawing([]), None, None).contains("nothing to draw"));
     }
 
     proptest! {
         #[test]
         fn no_curve_panics_and_no_line_is_too_long(
             points in prop::collection::vec((-1e18_f64..1e18, -1e20_f64..1e20), 0..80),
+            floor in prop::collection::vec((-1e18_f64..1e18, -1e20_f64..1e20), 0..8),
             width in 0_usize..400,
             limit in prop::option::of(-1e12_f64..1e20),
         ) {
             let mut points = points;
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let text = plot(&trace(points), Some(&Settled { step: Some(3.0), seconds: None }), limit, Some(width));
+            let knee = Some(3.0);
+            let futures = vec![(lowtide_verdict::Kind::Leak, floor.clone())];
+            let text = plot(&Drawing { knee, floor, futures, ..drawing(points) }, limit, Some(width));
             prop_assert!(!text.is_empty());
         }
     }

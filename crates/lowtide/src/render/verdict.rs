@@ -69,7 +69,9 @@ impl Page<'_> {
 
 fn process(verdict: &Verdict, rows: &mut Rows) {
     if let Some(process) = &verdict.process {
-        let command = plain(&process.argv.join(" "), 80);
+        let mut words = process.argv.iter().map(String::as_str);
+        let program = words.next().map(|path| path.rsplit('/').next().unwrap_or(path));
+        let command = plain(&program.into_iter().chain(words).collect::<Vec<_>>().join(" "), 80);
         rows.row("Process", &format!("{} {}: {command}", process.role.word(), process.key.pid));
     }
 }

@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 /// A file above this is refused rather than read into memory.
 const LARGEST_FILE_BYTES: u64 = 1 << 30;
 
-/// More curves than this are no run but a fleet; the highest are kept.
-const MOST_CURVES: usize = 256;
+/// More curves than this in one file would be no answer to anybody; the highest are kept.
+const MOST_CURVES: usize = 10_000;
 
 /// How files begin that hold no curve as they are.
 const OTHERS: &[(&[u8], &str)] = &[

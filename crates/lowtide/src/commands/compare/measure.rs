@@ -1,9 +1,8 @@
 //! The numbers of one run that can be compared: role by role, one kind of memory at a time, phase by phase.
 
 use super::super::subject::{Answer, What};
-use super::super::trace::{Reach, Trace};
 use lowtide_model::{Axis, Bytes, ProcKey, Recording, Role, SampleRow, Tick};
-use lowtide_verdict::{Verdict, tree_totals};
+use lowtide_verdict::{Point, Trace, Verdict, tree_totals};
 use std::collections::BTreeMap;
 
 /// The start is over after this part of the run.
@@ -74,7 +73,7 @@ pub(super) struct Measured {
 /// Where a run ends, on the axis its levels are measured over.
 pub(super) fn end_of(answer: &Answer) -> Option<(Axis, f64)> {
     match &answer.subject.what {
-        What::Curve(curve) => Some((curve.axis, Trace::of(answer).ends()?.1)),
+        What::Curve(curve) => Some((curve.axis, Trace::of_curve(curve).ends()?.1)),
         What::Recording(recording) => Some((Axis::Seconds, recording.samples.last()?.tick.seconds())),
     }
 }
@@ -83,12 +82,12 @@ pub(super) fn end_of(answer: &Answer) -> Option<(Axis, f64)> {
 pub(super) fn measure(answer: &Answer, until: f64) -> BTreeMap<Key, Measured> {
     let mut out = BTreeMap::new();
     match &answer.subject.what {
-        What::Curve(_) => {
-            phases(None, Memory::All, Trace::of(answer).between(f64::NEG_INFINITY, until), &mut out);
+        What::Curve(curve) => {
+            phases(None, Memory::All, Trace::of_curve(curve).between(f64::NEG_INFINITY, until), &mut out);
         }
         What::Recording(recording) => {
             let tree = tree_totals(recording).into_iter().map(|(tick, total, _)| level(tick, total.bytes));
-            let tree: Vec<Reach> = tree.take_while(|point| point.x <= until).collect();
+            let tree: Vec<Point> = tree.take_while(|point| point.x <= until).collect();
             phases(None, Memory::All, &tree, &mut out);
             by_role(recording, answer, until, &mut out);
         }
@@ -97,13 +96,13 @@ pub(super) fn measure(answer: &Answer, until: f64) -> BTreeMap<Key, Measured> {
     out
 }
 
-fn level(tick: Tick, bytes: Bytes) -> Reach {
+fn level(tick: Tick, bytes: Bytes) -> Point {
     let value = bytes.as_f64();
-    Reach { x: tick.seconds(), low: value, high: value, last: value }
+    Point { x: tick.seconds(), low: value, high: value, last: value }
 }
 
 /// Start, growth, end and peak of one curve.
-fn phases(role: Option<Role>, memory: Memory, points: &[Reach], out: &mut BTreeMap<Key, Measured>) {
+fn phases(role: Option<Role>, memory: Memory, points: &[Point], out: &mut BTreeMap<Key, Measured>) {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return };
     let length = last.x - first.x;
     let part = |from: f64, to: f64| -> Vec<(f64, f64)> {
@@ -149,8 +148,8 @@ fn off_the_line(values: &[(f64, f64)]) -> Vec<f64> {
 }
 
 /// How unevenly a curve moves: the usual difference between one move and the next.
-fn jitter(points: &[Reach]) -> f64 {
-    let bend = |three: &[Reach]| (three[2].last - 2.0 * three[1].last + three[0].last).abs();
+fn jitter(points: &[Point]) -> f64 {
+    let bend = |three: &[Point]| (three[2].last - 2.0 * three[1].last + three[0].last).abs();
     quantile(&points.windows(3).map(bend).collect::<Vec<_>>(), 0.5).unwrap_or(0.0)
 }
 
@@ -195,7 +194,7 @@ impl Whose<'_> {
         let ended = self.recording.processes.iter();
         values.extend(ended.filter_map(|process| Some((process.died?, process.key, Bytes::ZERO))));
         values.sort_by_key(|(tick, ..)| *tick);
-        let mut held: BTreeMap<Role, (BTreeMap<ProcKey, Bytes>, Vec<Reach>)> = BTreeMap::new();
+        let mut held: BTreeMap<Role, (BTreeMap<ProcKey, Bytes>, Vec<Point>)> = BTreeMap::new();
         for (tick, process, bytes) in values.into_iter().filter(|(tick, ..)| *tick <= self.last) {
             let role = roles.get(&process).copied().unwrap_or(Role::Unknown);
             let (now, points) = held.entry(role).or_default();
@@ -203,7 +202,7 @@ impl Whose<'_> {
             points.push(level(tick, now.values().copied().sum()));
         }
         for (role, (_, mut points)) in held {
-            let end = points.last().map(|point| Reach { x: self.last.seconds(), ..*point });
+            let end = points.last().map(|point| Point { x: self.last.seconds(), ..*point });
             points.extend(end);
             phases(Some(role), memory, &points, out);
         }
@@ -217,7 +216,7 @@ fn rates(answer: &Answer, out: &mut BTreeMap<Key, Measured>) {
     let memory = if role.is_some() { Memory::Anon } else { Memory::All };
     let floor = &main.floor;
     let error = (floor.high - floor.low).abs() / (2.0 * 1.96);
-    let phase = match Trace::of(answer).axis {
+    let phase = match main.drawing.axis {
         Axis::Step => Some(Phase::PerStep),
         Axis::Seconds => Some(Phase::PerSecond),
         Axis::Sample => Some(Phase::PerSample),
