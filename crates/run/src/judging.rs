@@ -10,12 +10,17 @@ use std::time::Duration;
 
 /// Nothing sensible can be said before this.
 const FIRST: Duration = Duration::from_secs(20);
+/// So long a program may well be loading.
+const LOADING: Duration = Duration::from_secs(60);
 /// Asked this often at most.
 const LEAST: Duration = Duration::from_secs(15);
 /// Asking may take this part of our time: one part in four thousand.
 const SHARE: u32 = 4000;
 /// A limit that is further away than this is no news yet: hours change.
 const NEAR_SECONDS: f64 = 4.0 * 3600.0;
+
+/// A line is drawn no further than so many times what was seen of it: twenty seconds of loading say nothing about an hour.
+const HORIZON: f64 = 10.0;
 
 /// What is new since the last time it was asked.
 #[derive(Debug, Default)]
@@ -70,8 +75,12 @@ impl Judging {
         let answer = self.judge.verdict().main;
         let cost = Duration::from_nanos(lowtide_probe::clock::own_cpu_ns().saturating_sub(before));
         self.next = Tick(now.0.saturating_add(Tick::from(LEAST.max(cost * SHARE)).0));
-        let news = News { forecast: self.forecast_news(&answer), verdict: self.verdict_news(&answer) };
-        self.answer = Some(answer);
+        let mut news = News { forecast: self.forecast_news(now, &answer), verdict: None };
+        // Programs load what they need first, and that grows with no end in sight: a limit near by is told, no kind.
+        if now >= Tick::from(LOADING) || answer.group != Group::Leak {
+            news.verdict = self.verdict_news(&answer);
+            self.answer = Some(answer);
+        }
         news
     }
 
@@ -85,16 +94,56 @@ impl Judging {
         None
     }
 
-    fn forecast_news(&mut self, answer: &Verdict) -> Option<Verdict> {
+    fn forecast_news(&mut self, now: Tick, answer: &Verdict) -> Option<Verdict> {
         let near = answer
             .forecast
             .as_ref()
             .and_then(|forecast| forecast.in_seconds)
-            .is_some_and(|s| s < NEAR_SECONDS);
+            .is_some_and(|s| s < NEAR_SECONDS.min(now.seconds() * HORIZON));
         if self.told_forecast || answer.outcome.is != Fits::Exceeds || !near {
             return None;
         }
         self.told_forecast = true;
         Some(answer.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lowtide_model::{Bytes, LimitHeld, LimitKind, ProcKey, SampleRow, Span};
+
+    /// A process that takes 20 MiB a second under a limit, asked until `seconds`: when each kind of news came.
+    fn told(limit_mib: u64, seconds: u64) -> (Option<f64>, Option<f64>) {
+        let mut judging = Judging::new(&Meta { cpus: 2, page_bytes: 4096, ..Meta::default() });
+        let (mut forecast, mut verdict) = (None, None);
+        for quarter in 0..seconds * 4 {
+            let tick = Tick(quarter * 250_000_000);
+            let held = Bytes::from_mib(100 + 5 * quarter);
+            let process = ProcKey { pid: 7, start_ticks: 1 };
+            let row = SampleRow { process, tick, ticks: 1, rss: Span::one(held), ..SampleRow::default() };
+            judging.take(&Entry::Sample(SampleRow { anon: Some(row.rss), ..row }));
+            let limit = Bytes::from_mib(limit_mib);
+            judging.take(&Entry::Limits(vec![LimitHeld { kind: LimitKind::Host, limit, used: held }]));
+            let news = judging.ask(tick);
+            forecast = forecast.or(news.forecast.map(|_| tick.seconds()));
+            verdict = verdict.or(news.verdict.map(|_| tick.seconds()));
+        }
+        (forecast, verdict)
+    }
+
+    #[test]
+    fn a_limit_a_minute_away_is_told_at_once_and_a_leak_only_when_loading_is_over() {
+        let (forecast, verdict) = told(3_500, 240);
+        assert!(forecast.is_some_and(|at| at < 30.0), "{forecast:?}");
+        assert!(verdict.is_some_and(|at| at >= 60.0), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_limit_an_hour_away_is_not_told_after_twenty_seconds_of_loading() {
+        let (forecast, _) = told(70_000, 40);
+        assert_eq!(forecast, None);
+        let (forecast, _) = told(70_000, 600);
+        assert!(forecast.is_some_and(|at| (200.0..500.0).contains(&at)), "{forecast:?}");
     }
 }

@@ -149,7 +149,13 @@ impl LiveJudge {
     /// Takes a mark of the job.
     pub fn push_mark(&mut self, mark: &Mark) {
         self.now = self.now.max(mark.tick.seconds());
+        let before = self.marks.newest_step();
         self.marks.push(mark);
+        if let (Some(before), Some(now)) = (before, self.marks.newest_step())
+            && now.0 > before.0
+        {
+            self.tracks.values_mut().for_each(|track| track.stepped(before, now));
+        }
         self.marked.extend(mark.process.filter(|_| mark.kind.is_progress()));
         self.push_told(mark);
     }

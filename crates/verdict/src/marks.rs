@@ -112,7 +112,7 @@ impl Marks {
             self.step = Some(step);
             self.step_first.get_or_insert((step, seconds));
             self.step_last = Some((step, seconds));
-            self.steps.push(None, seconds);
+            self.steps.push(Some(step), seconds);
         }
     }
 
@@ -120,6 +120,31 @@ impl Marks {
         if self.edges.len() < MOST_EVENTS {
             self.edges.push((phase, self.step.unwrap_or(0.0), seconds));
         }
+    }
+
+    /// The newest step and the second it was told.
+    pub(crate) fn newest_step(&self) -> Option<(f64, f64)> {
+        self.step_last
+    }
+
+    /// How many steps were made by this second; `None` before the first one that was told, and after the last.
+    pub(crate) fn step_at(&self, second: f64) -> Option<f64> {
+        let after = self.steps.seconds.partition_point(|told| *told < second);
+        let (next, before) = (*self.steps.steps.get(after)?, after.checked_sub(1));
+        let Some(before) = before else { return (self.steps.seconds[after] <= second).then_some(next) };
+        let (s0, t0) = (*self.steps.steps.get(before)?, *self.steps.seconds.get(before)?);
+        let t1 = *self.steps.seconds.get(after)?;
+        Some(if t1 > t0 { ((second - t0) / (t1 - t0)).mul_add(next - s0, s0) } else { next })
+    }
+
+    /// Whether the job evaluates or saves now.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.in_eval || self.in_save
+    }
+
+    /// Steps made since the first one that was told.
+    pub(crate) fn steps_made(&self) -> f64 {
+        self.step_first.zip(self.step_last).map_or(0.0, |((first, _), (last, _))| last - first)
     }
 
     /// How many different input shapes were told.

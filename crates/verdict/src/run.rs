@@ -28,8 +28,9 @@ pub struct RunVerdict {
     pub roles: Vec<RoleFound>,
 }
 
-/// Steps seen before the curve is drawn over steps instead of seconds.
-const FEWEST_STEPS: u64 = 10;
+/// Steps made, and samples taken over them, before the curve is drawn over steps instead of seconds.
+const FEWEST_STEPS: f64 = 10.0;
+const FEWEST_SAMPLES: u64 = 5;
 /// Growth of a process beside the trainer is worth a finding from this many times the instrument's doubt on.
 const WORTH: f64 = 16.0;
 /// Of the memory a forked process made its own, this part must have left the shared pages.
@@ -171,7 +172,7 @@ impl LiveJudge {
     fn process_verdict(&self, key: ProcKey, track: &Track, role: Role) -> Judged {
         let died = self.processes.get(&key).and_then(|p| p.died).is_some();
         let track = if died { track.ended() } else { track.extended(self.now, self.marks.step) };
-        let by_steps = track.steps.samples() >= FEWEST_STEPS && self.marks.pace().is_some();
+        let by_steps = track.steps.samples() >= FEWEST_SAMPLES && self.marks.steps_made() >= FEWEST_STEPS;
         let mut judge = if by_steps { track.steps.clone() } else { track.seconds.clone() };
         let mut context = self.marks.known(&self.asked);
         judge.set_resolution(self.doubt);

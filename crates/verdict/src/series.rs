@@ -23,6 +23,11 @@ impl Point {
         Self { x, low: y, high: y, last: y }
     }
 
+    /// Two neighbours as one.
+    pub(crate) const fn join(self, later: Self) -> Self {
+        Self { x: later.x, low: self.low.min(later.low), high: self.high.max(later.high), last: later.last }
+    }
+
     fn is_usable(&self) -> bool {
         self.x.is_finite() && [self.low, self.high, self.last].iter().all(|v| v.abs() <= LARGEST)
     }

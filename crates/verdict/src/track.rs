@@ -14,6 +14,12 @@ const QUIET_TICKS: u32 = 3;
 /// Points that such a row adds.
 const QUIET_POINTS: u32 = 3;
 
+/// Samples that wait for the next step; when a step takes longer, neighbours are joined.
+const MOST_WAITING: usize = 64;
+
+/// Points that a quiet row adds to the curve over steps, which is all that a flat job leaves there.
+const QUIET_STEPS: u32 = 12;
+
 /// Memory follows a number when they correlate by this much.
 const FOLLOWS: f64 = 0.95;
 /// Fewer different shapes than this are no cause for anything.
@@ -73,6 +79,8 @@ pub(crate) struct Track {
     time: Tie,
     last_tick: f64,
     last_step: f64,
+    /// What it held since the newest step, by seconds.
+    waiting: Vec<Point>,
     first_step: Option<(f64, f64)>,
     pub(crate) last_need: f64,
     first_need: f64,
@@ -99,6 +107,7 @@ impl Track {
             time: Tie::default(),
             last_tick: f64::NAN,
             last_step: 0.0,
+            waiting: Vec::new(),
             first_step: None,
             last_need: 0.0,
             first_need: f64::NAN,
@@ -124,11 +133,14 @@ impl Track {
                 let x = share.mul_add(seconds - self.last_tick, self.last_tick);
                 self.seconds.push(Point::one(x, quiet));
             }
+            for i in 1..=QUIET_STEPS {
+                let share = f64::from(i) / f64::from(QUIET_STEPS + 1);
+                let x = share.mul_add(seconds - self.last_tick, self.last_tick);
+                self.wait_for_step(Point::one(x, quiet), marks);
+            }
         }
         self.seconds.push(point(seconds));
-        if let Some(step) = marks.step {
-            self.steps.push(point(step));
-        }
+        self.wait_for_step(point(seconds), marks);
         if let Some(file) = row.file {
             self.seconds.push_file(seconds, file.as_f64());
             if let Some(step) = marks.step {
@@ -149,6 +161,35 @@ impl Track {
         self.first_step.get_or_insert((self.last_step, need));
         if self.first_need.is_nan() {
             self.first_need = need;
+        }
+    }
+
+    /// What is held after a step gets its place on the curve over steps when the next step is told. After the last step it
+    /// is clean-up and gets none; while the job evaluates or saves it belongs to the step before.
+    fn wait_for_step(&mut self, point: Point, marks: &Marks) {
+        let Some((step, told)) = marks.newest_step() else { return };
+        if point.x <= told {
+            // A row that is written late tells of steps that were told meanwhile.
+            let place = marks.step_at(point.x);
+            return place.into_iter().for_each(|x| self.steps.push(Point { x, ..point }));
+        }
+        if marks.is_busy() {
+            self.stepped((step, told), (step, point.x));
+            return self.steps.push(Point { x: step, ..point });
+        }
+        if self.waiting.len() >= MOST_WAITING {
+            let half = self.waiting.chunks(2).map(|pair| pair.iter().copied().reduce(Point::join));
+            self.waiting = half.flatten().collect();
+        }
+        self.waiting.push(point);
+    }
+
+    /// Another step was told: what waited lies between the one before and this, each a number and its second.
+    pub(crate) fn stepped(&mut self, before: (f64, f64), now: (f64, f64)) {
+        let passed = now.1 - before.1;
+        for point in self.waiting.drain(..) {
+            let share = if passed > 0.0 { ((point.x - before.1) / passed).clamp(0.0, 1.0) } else { 1.0 };
+            self.steps.push(Point { x: share.mul_add(now.0 - before.0, before.0), ..point });
         }
     }
 
@@ -253,7 +294,7 @@ impl Track {
         let mut track = self.clone();
         if now > self.last_tick {
             track.seconds.push(Point::one(now, self.last_need));
-            if let Some(step) = step {
+            if let Some(step) = step.filter(|step| *step > self.last_step) {
                 track.steps.push(Point::one(step, self.last_need));
             }
         }

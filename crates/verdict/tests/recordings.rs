@@ -303,3 +303,49 @@ fn the_machines_memory_is_the_limit_when_no_other_is_known() {
 fn an_empty_recording_is_too_early_not_an_error() {
     assert_eq!(judge_recording(&Recording::default()).main.verdict, Kind::TooEarly);
 }
+
+/// A job that loads for 20 s, makes ten steps a second of which one in ten is told, and takes as long to clean up.
+fn trained(held: impl Fn(f64) -> f64) -> Run {
+    let mut run = Run::new();
+    run.recording.processes[1].died = Some(Tick::from_seconds(60.0));
+    run.rows(2, 0, 20, |t| 15.0 * t);
+    for quarter in 0..80 {
+        let t = 20.0 + f64::from(quarter) / 4.0;
+        run.recording.samples.push(row(2, t, held(10.0 * (t - 20.0)), 40.0));
+    }
+    run.rows(2, 40, 60, |_| 250.0);
+    for second in 20..=40 {
+        let t = f64::from(second);
+        run.recording.marks.push(mark(MarkKind::Step, MarkPhase::Point, t, 10.0 * (t - 20.0)));
+    }
+    run
+}
+
+#[test]
+fn loading_and_cleaning_up_are_no_part_of_a_curve_over_steps() {
+    let found = trained(|_| 300.0).judged().main;
+    assert_eq!(found.verdict, Kind::Steady, "{found:#?}");
+}
+
+#[test]
+fn a_fill_ends_at_its_step_though_few_steps_are_told() {
+    let mut run = trained(|step| 300.0 + 9.6 * step.min(75.0));
+    run.tell(20.0, r#"{"examples":300,"batch":2,"accum":2}"#);
+    let found = run.judged().main;
+    assert_eq!(found.verdict, Kind::CacheFill, "{found:#?}");
+    let ended = found.settled_at.unwrap().step.unwrap();
+    assert!((ended - 75.0).abs() <= 2.0, "{ended}");
+    let each = found.bytes_per_example.unwrap() / MIB;
+    assert!((2.3..=2.5).contains(&each), "{each} MiB an example");
+}
+
+#[test]
+fn a_flat_job_is_judged_over_its_steps_though_it_leaves_one_row() {
+    let mut run = trained(|_| 300.0);
+    run.recording.samples.retain(|row| row.tick.seconds() <= 20.0);
+    let mut rest = row(2, 50.0, 300.0, 40.0);
+    rest.ticks = 120;
+    run.recording.samples.push(rest);
+    let found = run.judged().main;
+    assert_eq!(found.verdict, Kind::Steady, "{found:#?}");
+}
