@@ -53,6 +53,34 @@ fn file_pages_that_were_there_from_the_start_are_told_as_that() {
 }
 
 #[test]
+fn shared_swapped_and_gpu_memory_are_told_apart() {
+    let stage = Stage::new();
+    let base = write(&stage, "base.tide", &Job { gpu_mib: Some(2000), ..Job::default() });
+    let told = |name: &str, job: &Job| compare(&stage, &[&base, &write(&stage, name, job)]).1;
+    let shmem = told("shmem.tide", &Job { shmem_mib: 600, gpu_mib: Some(2000), ..Job::default() });
+    let first = shmem.lines().next().unwrap();
+    assert!(
+        first.contains("B holds 600 MiB more") && first.contains("mostly shared memory of the trainer"),
+        "{first}"
+    );
+    // Neither swap nor a GPU is resident memory: the trees end alike, and the part that differs is named.
+    let swap = told("swap.tide", &Job { swap_mib: 700, gpu_mib: Some(2000), ..Job::default() });
+    let first = swap.lines().next().unwrap();
+    assert!(
+        first.starts_with(
+            "Resident memory is alike, but B holds 700 MiB more at its end, swap of the trainer"
+        ),
+        "{first}"
+    );
+    let gpu = told("gpu.tide", &Job { gpu_mib: Some(5000), ..Job::default() });
+    let first = gpu.lines().next().unwrap();
+    assert!(
+        first.contains("B holds 2.93 GiB more") && first.contains("at its end, GPU memory of the trainer"),
+        "{first}"
+    );
+}
+
+#[test]
 fn a_run_does_not_differ_from_itself() {
     let stage = Stage::new();
     let run = write(&stage, "run.tide", &Job { trainer: fill, ..Job::default() });

@@ -62,6 +62,54 @@ fn with_numbers(file: &str) -> Vec<&str> {
     [&[file], &NUMBERS[..]].concat()
 }
 
+/// A curve of 300 steps in MB, with more fields.
+fn made(id: &str, of: impl Fn(f64) -> f64, more: &Value) -> String {
+    let noise = |i: u32| f64::from(i.wrapping_mul(2_654_435_761) >> 24) / 64.0;
+    let y: Vec<f64> = (0..300).map(|i| of(f64::from(i)) + noise(i)).collect();
+    let mut object = serde_json::json!({"id": id, "x": (0..300).collect::<Vec<_>>(), "x_kind": "step", "y": y, "unit": "MB"});
+    for (name, value) in more.as_object().unwrap() {
+        object[name] = value.clone();
+    }
+    object.to_string()
+}
+
+#[test]
+fn every_kind_keeps_the_schema() {
+    let spike = |t: f64| if t % 30.0 >= 28.0 { 2500.0 } else { 0.0 };
+    let rising: Vec<f64> = (0..300).map(|i| 100.0 + 20.0 * f64::from(i)).collect();
+    let flat: Vec<f64> = (0..300).map(|i| 900.0 + f64::from(i % 3)).collect();
+    let none = serde_json::json!({});
+    let sizes = serde_json::json!({"context": {"examples": 800, "batch": 2, "accum": 4, "limit_mb": 32000}});
+    let long = serde_json::json!({"context": {"examples": 8000, "batch": 2, "accum": 4, "limit_mb": 32000}});
+    let settled = |t: f64| 2000.0 + 3000.0 * (1.0 - (-t / 25.0).exp());
+    let lines = [
+        made("leak", |t| 2000.0 + 12.0 * t, &none),
+        made("cache-fill", |t| 2000.0 + 20.0 * t.min(100.0), &sizes),
+        made("warm-up", settled, &none),
+        made("allocator-kept", settled, &serde_json::json!({"context": {"threads": 16}})),
+        made("worker-copies", settled, &serde_json::json!({"metric": "pss_tree"})),
+        made("spikes", |t| 2000.0 + spike(t), &none),
+        made(
+            "page-cache",
+            |t| 1000.0 + 20.0 * t,
+            &serde_json::json!({"series": {"anon": flat, "file": rising}}),
+        ),
+        made("steady", |_| 2000.0, &none),
+        made("too-early", |t| 2000.0 + 12.0 * t, &long),
+    ];
+    let stage = Stage::new();
+    let file = stage.path("kinds.jsonl");
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    for object in json(&[file.to_str().unwrap()]) {
+        let name = object["file"].as_str().unwrap().rsplit(": ").next().unwrap().to_owned();
+        assert_eq!(object["verdict"], name.as_str(), "{object}");
+        let said = object["headline"].as_str().unwrap();
+        assert!(name == "leak" || !said.contains("leak"), "only a leak is called one: {said}");
+        assert!(!object["advice"].as_array().unwrap().is_empty(), "{object}");
+        assert!(!object["disprove"].as_str().unwrap().is_empty());
+    }
+}
+
 #[test]
 fn run_two_of_the_case_is_a_cache_fill_that_fits() {
     let file = case("run-2.txt");
@@ -304,6 +352,11 @@ fn a_recording_cut_off_at_its_limit_was_likely_killed_with_the_job() {
     assert!(listed.contains("cut off") && listed.contains(words), "{listed}");
     Job { state: RunState::CutOff, charge_mib: Some(400), ..Job::default() }.write(&stage.path("low.tide"));
     assert!(!text(&[stage.path("low.tide").to_str().unwrap()]).contains("likely killed"));
+    let object = one(&[file.to_str().unwrap()]);
+    assert_eq!(
+        (&object["outcome"]["is"], number(&object["outcome"]["limit_bytes"])),
+        (&"exceeds".into(), 1_048_576_000.0)
+    );
 }
 
 /// A memory cgroup of our own; whatever is in it is ended with the test.

@@ -78,6 +78,8 @@ pub struct Context {
     pub log_x: Vec<f64>,
     /// A new shard of the data was opened at these x.
     pub shard_x: Vec<f64>,
+    /// A rollout began at these x.
+    pub rollout_x: Vec<f64>,
     /// Steps ended at these x, where x does not count them.
     pub step_x: Vec<f64>,
 }

@@ -187,6 +187,76 @@ fn free_in_a_loop_gives_the_machine_and_its_limit() {
 }
 
 #[test]
+fn free_for_people_is_read_in_its_finest_column() {
+    let free = &curves("free-human.txt")[0];
+    assert_eq!(free.metric, Metric::Host);
+    assert_eq!(free.y[0], 5.9 * GIB, "the tenths of `used`, not whole gigabytes: {:?}", free.y);
+}
+
+#[test]
+fn ps_aux_without_its_heading_is_known_by_its_columns() {
+    let ps = &curves("ps-aux-no-heading.txt")[0];
+    assert_eq!((ps.x.len(), ps.metric.clone()), (20, Metric::Rss));
+    assert!(
+        ps.name.ends_with("pid 4711") && (ps.y[0] - 4000e3 * 1024.0).abs() < 3e7,
+        "{} {}",
+        ps.name,
+        ps.y[0]
+    );
+}
+
+#[test]
+fn a_date_before_each_number_gives_seconds() {
+    let rss = &curves("date-and-rss.txt")[0];
+    assert_eq!((rss.axis, rss.x[1], rss.x.len()), (Axis::Seconds, 10.0, 20));
+    assert!(notes(rss).contains("KiB = 2^10 bytes"), "{}", notes(rss));
+    let epochs = of_text("1700000000\n4000000\n1700000005\n4000100\n1700000010\n4000200\n");
+    assert_eq!((epochs[0].axis, epochs[0].x.clone()), (Axis::Seconds, vec![0.0, 5.0, 10.0]));
+}
+
+#[test]
+fn sar_and_pidstat_have_their_times_and_their_column() {
+    let sar = &curves("sar.txt")[0];
+    assert_eq!((sar.axis, sar.metric.clone(), sar.x[1]), (Axis::Seconds, Metric::Host, 1.0));
+    assert!((sar.y[0] - 4000e3 * 1024.0).abs() < 3e7, "used, not free: {}", sar.y[0]);
+    let pidstat = &curves("pidstat.txt")[0];
+    assert_eq!((pidstat.axis, pidstat.x[1], pidstat.metric.clone()), (Axis::Seconds, 1.0, Metric::Rss));
+}
+
+#[test]
+fn a_date_in_a_line_is_no_size_of_a_container() {
+    let docker = &curves("docker-format.txt")[0];
+    assert_eq!((docker.axis, docker.x[1]), (Axis::Seconds, 10.0));
+    assert!((3.8 * GIB..4.2 * GIB).contains(&docker.y[0]), "{}", docker.y[0]);
+}
+
+#[test]
+fn kilobytes_of_the_kernel_are_binary() {
+    let vm = &curves("vmrss.txt")[0];
+    assert!(notes(vm).contains("KiB = 2^10 bytes"), "{}", notes(vm));
+}
+
+#[test]
+fn nvidia_smi_is_gpu_memory() {
+    let card = &curves("nvidia-smi.csv")[0];
+    assert_eq!((card.metric.clone(), card.axis), (Metric::Gpu, Axis::Seconds));
+    assert!((card.y[0] - 4000.0 * MIB).abs() < 30.0 * MIB, "{}", card.y[0]);
+}
+
+#[test]
+fn nine_hundred_curves_in_one_file_are_nine_hundred_curves() {
+    let one = |n: u32| format!(r#"{{"id":"c{n}","x":[0,1,2],"y":[{n},{n},{n}],"unit":"MB"}}"#);
+    let text: Vec<String> = (0..900).map(one).collect();
+    let found = parse(Path::new("many.jsonl"), text.join("\n").as_bytes(), &Hints::default()).unwrap();
+    assert_eq!(found.len(), 900);
+    assert_eq!(
+        (found[0].name.as_str(), found[899].name.as_str()),
+        ("many: c0", "many: c899"),
+        "in their order"
+    );
+}
+
+#[test]
 fn docker_stats_gives_a_curve_a_container_and_its_limit() {
     let found = curves("docker-stats.txt");
     assert_eq!(found.len(), 2);

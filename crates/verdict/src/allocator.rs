@@ -17,6 +17,10 @@ use std::collections::BTreeMap;
 const MOST: usize = 16;
 /// Bins of each curve.
 const ROOM: usize = 256;
+/// Readings come about once a second while they move; a longer silence is a level that stays.
+const QUIET_SECONDS: f64 = 3.0;
+/// Points that such a silence adds at most.
+const QUIET_POINTS: f64 = 64.0;
 /// Fewer readings show nothing.
 const FEWEST: u64 = 4;
 /// What is held beside tensors is worth a word from this part of all that is held.
@@ -65,19 +69,51 @@ pub(crate) struct Tensors {
 struct Both {
     seconds: Judge,
     steps: Judge,
+    /// Newest second, step and value.
+    newest: Option<(f64, Option<f64>, f64)>,
 }
 
 impl Both {
     fn new() -> Self {
         let judge = |axis| Judge::with_room(Context::default(), axis, Metric::Gpu, ROOM);
-        Self { seconds: judge(Axis::Seconds), steps: judge(Axis::Step) }
+        Self { seconds: judge(Axis::Seconds), steps: judge(Axis::Step), newest: None }
     }
 
+    /// Takes a value. A reading is told when it moved: until then it was what was told before.
     fn push(&mut self, seconds: f64, step: Option<f64>, bytes: f64) {
+        self.rest(seconds, step);
+        self.put(seconds, step, bytes);
+    }
+
+    /// Repeats the newest value through a quiet time up to this moment.
+    fn rest(&mut self, seconds: f64, step: Option<f64>) {
+        let Some((since, at, bytes)) = self.newest.filter(|newest| seconds - newest.0 > QUIET_SECONDS) else {
+            return;
+        };
+        let points = ((seconds - since) / QUIET_SECONDS).ceil().min(QUIET_POINTS);
+        for i in 1..points as u32 {
+            let share = f64::from(i) / points;
+            let between = |from: f64, to: f64| share.mul_add(to - from, from);
+            self.put(between(since, seconds), at.zip(step).map(|(from, to)| between(from, to)), bytes);
+        }
+    }
+
+    fn put(&mut self, seconds: f64, step: Option<f64>, bytes: f64) {
         self.seconds.push(Point::one(seconds, bytes));
         if let Some(step) = step {
             self.steps.push(Point::one(step, bytes));
         }
+        self.newest = Some((seconds, step, bytes));
+    }
+
+    /// The same up to now, with its newest value held until then.
+    fn extended(&self, seconds: f64, step: Option<f64>) -> Self {
+        let mut both = self.clone();
+        if let Some((since, at, bytes)) = self.newest.filter(|newest| newest.0 < seconds) {
+            both.rest(seconds, step.or(at));
+            both.put(seconds.max(since), step.or(at), bytes);
+        }
+        both
     }
 }
 
@@ -160,8 +196,9 @@ impl LiveJudge {
     }
 
     fn asked_of(&self, both: &Both, limit: Option<Bytes>) -> Judge {
+        let both = both.extended(self.now, self.marks.step);
         let by_steps = self.marks.pace().filter(|_| both.steps.samples() >= FEWEST_STEPS);
-        let mut judge = if by_steps.is_some() { both.steps.clone() } else { both.seconds.clone() };
+        let mut judge = if by_steps.is_some() { both.steps } else { both.seconds };
         let limit_from = limit.map(|_| "the GPU's memory".to_owned());
         judge.set_context(Context { limit, limit_from, ..self.marks.known(&self.asked) });
         judge.set_resolution(self.doubt);

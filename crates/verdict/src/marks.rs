@@ -31,6 +31,7 @@ pub(crate) struct Marks {
     /// Where something was logged, where a shard of the data was opened, where steps ended.
     pub(crate) logs: Places,
     pub(crate) shards: Places,
+    pub(crate) rollouts: Places,
     pub(crate) steps: Places,
     shapes: BTreeSet<String>,
     /// The largest decoded example, where the job tells it.
@@ -73,7 +74,8 @@ impl Marks {
             return;
         }
         let seconds = mark.tick.seconds();
-        self.read_facts(mark.extra.as_deref(), seconds);
+        let custom = mark.kind == MarkKind::Custom && mark.phase != MarkPhase::End;
+        self.read_facts(mark.extra.as_deref(), seconds, custom);
         match mark.kind {
             MarkKind::Step if mark.number.is_finite() => self.push_step(mark.number, seconds),
             MarkKind::Epoch => self.push_epoch(mark.phase, seconds),
@@ -201,18 +203,20 @@ impl Marks {
     }
 
     /// Facts in the JSON of a mark; unknown keys and broken JSON are passed over.
-    fn read_facts(&mut self, extra: Option<&str>, seconds: f64) {
+    fn read_facts(&mut self, extra: Option<&str>, seconds: f64, custom: bool) {
         let Some(facts) = extra.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok()) else {
             return;
         };
         let fact = |key: &str| {
             facts.get(key).and_then(serde_json::Value::as_f64).filter(|v| v.is_finite() && *v > 0.0)
         };
-        if facts.get("log").is_some() {
-            self.logs.push(self.step, seconds);
-        }
-        if facts.get("shard").is_some() {
-            self.shards.push(self.step, seconds);
+        let name = facts.get("name").and_then(serde_json::Value::as_str);
+        for (period, places) in
+            [("log", &mut self.logs), ("shard", &mut self.shards), ("rollout", &mut self.rollouts)]
+        {
+            if facts.get(period).is_some() || (custom && name == Some(period)) {
+                places.push(self.step, seconds);
+            }
         }
         let shape = SHAPES.iter().find_map(|name| facts.get(name));
         self.shapes.extend(shape.filter(|_| self.shapes.len() < MOST_SHAPES).map(ToString::to_string));

@@ -51,6 +51,7 @@ impl Periods {
             ("evaluation", evaluations(context, facts.last)),
             ("save", context.save_x.clone()),
             ("shard", context.shard_x.clone()),
+            ("rollout", context.rollout_x.clone()),
         ];
         let tested = known.into_iter().filter(|(_, places)| !places.is_empty());
         let tested = tested.map(|(name, places)| {
@@ -243,6 +244,7 @@ mod tests {
             ("log", Context { log_x: every_30(), ..Context::default() }),
             ("save", Context { save_x: every_30(), ..Context::default() }),
             ("shard", Context { shard_x: every_30(), ..Context::default() }),
+            ("rollout", Context { rollout_x: every_30(), ..Context::default() }),
             ("step", Context { step_x: every_30(), ..Context::default() }),
             ("micro-batch", Context { step_x: every(60.0, 400.0), accum: Some(2.0), ..Context::default() }),
         ];

@@ -63,6 +63,7 @@ impl Story<'_> {
             ("save", c.save_x.len()),
             ("log", c.log_x.len()),
             ("shard", c.shard_x.len()),
+            ("rollout", c.rollout_x.len()),
         ];
         let mut used: Vec<String> = places
             .iter()

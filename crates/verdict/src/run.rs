@@ -183,6 +183,7 @@ impl LiveJudge {
         context.save_x = places(&self.marks.saves);
         context.log_x = places(&self.marks.logs);
         context.shard_x = places(&self.marks.shards);
+        context.rollout_x = places(&self.marks.rollouts);
         if !by_steps {
             context.step_x = watched(&self.marks.steps);
         }

@@ -233,6 +233,20 @@ fn reserved_gpu_memory_that_grows_beside_its_tensors_is_fragmentation() {
 }
 
 #[test]
+fn an_allocator_that_falls_silent_has_settled() {
+    let mut run = Run::new();
+    run.rows(2, 0, 600, |_| 800.0);
+    // Counters are told when they move: nothing after half a minute means that nothing moved.
+    for i in 0..30 {
+        let bytes = (500.0 + 100.0 * f64::from(i)) * MIB;
+        run.tell(f64::from(i), &format!(r#"{{"gpu_allocated_bytes":{bytes},"gpu_reserved_bytes":{bytes}}}"#));
+    }
+    let found = run.judged();
+    let all = std::iter::once(&found.main).chain(&found.findings);
+    assert!(all.clone().all(|verdict| verdict.group != Group::Leak), "{found:#?}");
+}
+
+#[test]
 fn a_flat_allocator_is_no_finding() {
     let mut run = Run::new();
     run.rows(2, 0, 200, |_| 800.0);
@@ -353,7 +367,11 @@ fn a_buffer_that_empties_with_each_shard_is_told_by_the_marks() {
 fn growth_at_each_log_is_told_by_the_marks() {
     let mut run = Run::new();
     run.rows(2, 0, 400, |t| 800.0 + 8.0 * (t / 40.0).floor());
-    (1..10).for_each(|n| run.tell(40.0 * f64::from(n), r#"{"log":true}"#));
+    for n in 1..10 {
+        let mut log = mark(MarkKind::Custom, MarkPhase::Point, 40.0 * f64::from(n), f64::NAN);
+        log.extra = Some(r#"{"name":"log"}"#.to_owned());
+        run.recording.marks.push(log);
+    }
     let main = run.judged().main;
     assert!(main.evidence.iter().any(|l| l.starts_with("growth follows each log: ")), "{:?}", main.evidence);
 }

@@ -11,6 +11,9 @@ const SCHEMA: &str = "lowtide.compare/1";
 /// Differences below the whole that are shown.
 const MOST_ROWS: usize = 12;
 
+/// A difference that is still there at the end, up to this part of it, is one of the end.
+const LASTS: f64 = 0.9;
+
 /// One object.
 pub(crate) fn compare_json(found: &Comparison) -> String {
     let object = serde_json::json!({
@@ -63,9 +66,15 @@ fn headline(found: &Comparison) -> String {
         return format!("B {}{}: {noise}", less_or_more(end, "at its end"), from(found, end));
     }
     let parts = |d: &&Difference| d.real && !d.key.phase.is_rate() && d.key.phase != Phase::Growth;
-    if let Some(part) = found.differences.iter().find(parts) {
+    if let Some(largest) = found.differences.iter().find(parts) {
+        // What is there at the end is told as that: swap and GPU memory are no part of the whole above.
+        let lasts = |d: &&Difference| {
+            d.real && d.key.phase == Phase::End && d.bytes.abs() >= LASTS * largest.bytes.abs()
+        };
+        let part = found.differences.iter().find(lasts).unwrap_or(largest);
+        let alike = if part.key.phase == Phase::End { "resident memory is alike" } else { "both end alike" };
         let words = less_or_more(part, place(part.key.phase));
-        return format!("both end alike, but B {words} ({}): {noise}", what(part));
+        return format!("{alike}, but B {words}, {}: {noise}", what(part));
     }
     let bound = whole(Phase::End).map(|end| end.low.abs().max(end.high.abs()));
     let bound = bound.map(|bound| format!(": any difference at the end is below {}", Bytes::from_f64(bound)));
@@ -78,8 +87,9 @@ fn less_or_more(found: &Difference, place: &str) -> String {
     let size = Bytes::from_f64(found.bytes.abs());
     let word = if found.bytes < 0.0 { "less" } else { "more" };
     let ends = if found.bytes < 0.0 { (-found.high, -found.low) } else { (found.low, found.high) };
-    let (low, high) = (Bytes::from_f64(ends.0), Bytes::from_f64(ends.1));
-    format!("holds {size} {word} {place} (between {low} and {high})")
+    let (low, high) = (Bytes::from_f64(ends.0).to_string(), Bytes::from_f64(ends.1).to_string());
+    let between = if low == high { String::new() } else { format!(" (between {low} and {high})") };
+    format!("holds {size} {word} {place}{between}")
 }
 
 /// Which process, which kind of memory and which phase make up most of a difference at the end.

@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't set its stage should stop")]
 
 use lowtide_model::{
-    Bytes, CgroupRow, CgroupVersion, Limit, Mark, MarkKind, MarkPhase, Meta, ProcKey, Process, RunState,
-    SampleRow, Span, Tick,
+    Bytes, CgroupRow, CgroupVersion, GpuRow, Limit, Mark, MarkKind, MarkPhase, Meta, ProcKey, Process,
+    RunState, SampleRow, Span, Tick,
 };
 use lowtide_store::{Entry, Writer, own_key};
 use std::path::Path;
@@ -15,6 +15,10 @@ pub(crate) struct Job {
     /// Anonymous memory of the trainer by the second, in MiB.
     pub(crate) trainer: fn(u64) -> u64,
     pub(crate) file_mib: u64,
+    pub(crate) shmem_mib: u64,
+    pub(crate) swap_mib: u64,
+    /// GPU memory of the trainer.
+    pub(crate) gpu_mib: Option<u64>,
     pub(crate) seconds: u64,
     pub(crate) rank: Option<u32>,
     /// Steps a second, told by marks.
@@ -29,6 +33,9 @@ impl Default for Job {
         Self {
             trainer: steady,
             file_mib: 50,
+            shmem_mib: 0,
+            swap_mib: 0,
+            gpu_mib: None,
             seconds: 240,
             rank: None,
             steps: false,
@@ -106,6 +113,17 @@ fn cgroup(second: u64, charge_mib: u64) -> CgroupRow {
     }
 }
 
+fn gpu(second: u64, used_mib: u64) -> GpuRow {
+    GpuRow {
+        gpu: 0,
+        uuid: "GPU-0".into(),
+        process: Some(key(100)),
+        tick: Tick(second * 1_000_000_000),
+        used: Span::one(Bytes::from_mib(used_mib)),
+        total: None,
+    }
+}
+
 fn mark(step: u64) -> Mark {
     Mark {
         tick: Tick(step * 1_000_000_000),
@@ -142,7 +160,16 @@ impl Job {
             writer.push(Entry::Process(process(pid, parent, self.rank)));
         }
         for second in 0..self.seconds {
-            writer.push(Entry::Sample(sample(100, second, (self.trainer)(second), self.file_mib)));
+            let row = sample(100, second, (self.trainer)(second), self.file_mib);
+            writer.push(Entry::Sample(SampleRow {
+                rss: Span::one(row.rss.last.saturating_add(Bytes::from_mib(self.shmem_mib))),
+                shmem: Some(Bytes::from_mib(self.shmem_mib)),
+                swap: Some(Bytes::from_mib(self.swap_mib)),
+                ..row
+            }));
+            if let Some(gpu_mib) = self.gpu_mib {
+                writer.push(Entry::Gpu(gpu(second, gpu_mib)));
+            }
             if self.steps {
                 writer.push(Entry::Mark(mark(second)));
             }

@@ -120,6 +120,7 @@ fn context(object: &Map<String, Value>, unit: Unit) -> Context {
         save_x: many("save_x"),
         log_x: many("log_x"),
         shard_x: many("shard_x"),
+        rollout_x: many("rollout_x"),
         step_x: many("step_x"),
     }
 }

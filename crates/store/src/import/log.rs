@@ -168,7 +168,12 @@ fn size_in(item: &Found<'_>, key: &str, hints: &Hints) -> Option<(String, f64, O
     if hints.y.as_deref().is_some_and(|asked| is_named(key, asked)) {
         return Some((key.to_owned(), item.value, item.unit.or_else(|| numbers::unit_of_name(key))));
     }
-    match (meaning(key), item.unit) {
+    // The kernel writes kB and means 1,024 bytes.
+    let kernels = ["vmrss", "vmhwm", "vmswap", "rssanon", "pss_", "private_"];
+    let kernels = kernels.iter().any(|start| key.to_ascii_lowercase().starts_with(start));
+    let unit =
+        item.unit.map(|unit| if kernels && (unit.bytes - 1e3).abs() < 0.5 { numbers::KIB } else { unit });
+    match (meaning(key), unit) {
         // A word that is itself a unit is the tail of another size.
         (meant, Some(unit)) if unit.bytes > 1.0 || meant.is_some() => {
             let name = if meant.is_some() && numbers::unit(key).is_none() { key } else { "" };

@@ -21,7 +21,8 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     }
     let parts: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let is = |words: &[&str]| words.iter().any(|word| parts.contains(word));
-    let gpu = has(&["gpu", "cuda", "vram", "hbm", "fb_used", "nvml"]);
+    // `nvidia-smi --query-gpu=memory.used` names no GPU in its columns.
+    let gpu = lower.starts_with("memory.") || has(&["gpu", "cuda", "vram", "hbm", "fb_used", "nvml"]);
     let (metric, rank) = if has(&["maxrss", "max_rss", "peak_rss", "vmhwm", "ru_maxrss"]) {
         (Metric::MaxRss, 6)
     } else if has(&["rss", "resident"]) {

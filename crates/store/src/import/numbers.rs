@@ -139,13 +139,15 @@ pub(crate) fn scan(line: &str) -> Vec<Found<'_>> {
             let rest = line[end..].trim_start_matches(' ');
             let word_end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
             let word = &rest[..word_end];
+            // `2026-03-01T10:00` holds no terabyte.
+            let joined = rest[word_end..].starts_with(|c: char| c.is_ascii_digit());
             // A lone letter is a unit only where it is written as one: `5.2G`, not `5 m`.
             let lone =
                 word.len() == 1 && !(line[end..].starts_with(word) && word.starts_with(char::is_uppercase));
             out.push(Found {
                 key: key_before(line, at),
                 value,
-                unit: if lone { None } else { unit(word) },
+                unit: if lone || joined { None } else { unit(word) },
                 signed,
                 percent: rest.starts_with('%'),
                 after: word,
@@ -259,6 +261,15 @@ mod tests {
                 ("loss", 2.5e-3, None, false, false),
                 ("mem", 45.0, None, false, true),
             ]
+        );
+    }
+
+    #[test]
+    fn a_date_holds_no_terabyte() {
+        assert!(scan("2026-03-01T10:00:00Z up").iter().all(|found| found.unit.is_none()));
+        assert_eq!(
+            scan("used 3T").first().and_then(|found| found.unit).map(|unit| unit.bytes > 1e12),
+            Some(true)
         );
     }
 

@@ -24,6 +24,13 @@ pub(crate) fn find(line: &str) -> Option<Moment> {
     None
 }
 
+/// Seconds or milliseconds since 1970, alone on a line, as `date +%s` prints them.
+pub(crate) fn epoch(line: &str) -> Option<Moment> {
+    let told: f64 = line.trim().parse().ok()?;
+    let seconds = if told > 1e12 { told / 1000.0 } else { told };
+    (1e9..1e10).contains(&seconds).then_some(Moment { seconds, dated: true })
+}
+
 /// A whole cell: a dated moment, a time of day, or seconds or milliseconds since 1970.
 pub(crate) fn cell(text: &str) -> Option<Moment> {
     find(text)
@@ -103,6 +110,11 @@ mod tests {
         assert_eq!(seconds(&["13:18:20  6.2 GB", "[13:18:50] x"]), [0.0, 30.0]);
         assert_eq!(seconds(&["23:59:50", "00:00:10"]), [0.0, 20.0]);
         assert_eq!(seconds(&["2026-11-15 13:00:00,500 INFO", "2026-11-16T13:00:01Z"]), [0.0, 86_400.5]);
+        let told = |line| epoch(line).map(|moment| moment.seconds);
+        assert_eq!(
+            [told("1700000000"), told(" 1700000000500 "), told("4711")],
+            [Some(1.7e9), Some(1_700_000_000.5), None]
+        );
         assert!(find("ratio 1:2 and 99:99:99").is_none());
     }
 

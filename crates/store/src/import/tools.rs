@@ -1,4 +1,4 @@
-//! The files and screens of known tools: mprof, psrecord, docker stats, free, ps and top in a loop.
+//! The files and screens of known tools: mprof, psrecord, docker stats, free, sar, ps and top in a loop.
 
 use super::numbers::{self, KIB, MIB, Unit};
 use super::times::{self, Moment};
@@ -15,7 +15,9 @@ pub(crate) const FORMS: &[Form] = &[
     ("psrecord", psrecord),
     ("docker stats", docker_stats),
     ("free", free),
+    ("sar", sar),
     ("ps or top", ps),
+    ("a number after each time", stamped),
 ];
 
 fn unit(hints: &Hints, usual: Unit) -> Unit {
@@ -98,7 +100,7 @@ struct Line {
 impl Rounds {
     /// A line that is no row may be a `date` between two rounds.
     fn other(&mut self, line: &str) {
-        self.now = times::find(line).or(self.now);
+        self.now = times::find(line).or_else(|| times::epoch(line)).or(self.now);
     }
 
     fn add(&mut self, who: &str, y: f64, limit: Option<f64>) {
@@ -189,7 +191,12 @@ fn free(text: &str, hints: &Hints) -> Attempt {
             numbers::number(cell).map(|value| value * unit.bytes).or_else(|| numbers::size(cell))
         };
         // With a column `available`, need is what is not available; older ones have only `used`.
-        let need = if let (Some(total), Some(available)) = (cell(0), cell(5)) {
+        // What is printed for people has whole gigabytes in that column and tenths in `used`, which is the same number.
+        let whole = |at: usize| {
+            cells.get(at).is_some_and(|cell| numbers::number(cell).is_none() && !cell.contains('.'))
+        };
+        let rounded = whole(5) && !whole(1);
+        let need = if let (Some(total), Some(available), false) = (cell(0), cell(5), rounded) {
             Some(total - available)
         } else {
             cell(1)
@@ -229,6 +236,11 @@ fn ps(text: &str, hints: &Hints) -> Attempt {
             rounds.round += 1;
             continue;
         }
+        columns = columns.or_else(|| aux_row(&cells));
+        // pidstat begins its rows with the time.
+        if let Some(time) = cells.first().and_then(|cell| times::find(cell)) {
+            rounds.now = Some(time);
+        }
         let row = columns.and_then(|(pid, rss): (Option<usize>, usize)| {
             let who = pid.map_or(Some(""), |pid| cells.get(pid).copied())?;
             who.chars().all(|c| c.is_ascii_digit()).then_some(())?;
@@ -249,6 +261,66 @@ fn ps(text: &str, hints: &Hints) -> Attempt {
     let note =
         format!("RSS as ps and top print it, numbers without a unit taken as {}", unit(hints, KIB).name);
     Ok(rounds.curves(&Metric::Rss, &note))
+}
+
+/// A row of `ps aux` whose heading was filtered out: USER PID %CPU %MEM VSZ RSS TTY STAT START TIME COMMAND.
+fn aux_row(cells: &[&str]) -> Option<(Option<usize>, usize)> {
+    let whole = |at: usize| cells.get(at).is_some_and(|cell| cell.chars().all(|c| c.is_ascii_digit()));
+    let share =
+        |at: usize| cells.get(at).is_some_and(|cell| cell.contains('.') && cell.parse::<f64>().is_ok());
+    let state = cells.get(7).is_some_and(|cell| cell.starts_with(['R', 'S', 'D', 'T', 'Z', 'I']));
+    (cells.len() >= 11 && whole(1) && share(2) && share(3) && whole(4) && whole(5) && state)
+        .then_some((Some(1), 5))
+}
+
+/// The heading of `sar -r`, `12:00:00 kbmemfree kbavail kbmemused ...`, and rows of as many cells.
+fn sar(text: &str, hints: &Hints) -> Attempt {
+    let mut rounds = Rounds::default();
+    let mut used = None;
+    for line in text.lines() {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        if let Some(at) = cells.iter().position(|cell| *cell == "kbmemused") {
+            used = Some((at, cells.len()));
+            continue;
+        }
+        let row = used.filter(|(_, width)| cells.len() == *width).zip(times::find(line));
+        let Some(((at, _), time)) = row else { continue };
+        if let Some(value) = cells.get(at).and_then(|cell| numbers::number(cell)) {
+            rounds.now = Some(time);
+            rounds.add("", value * unit(hints, KIB).bytes, None);
+        }
+    }
+    if rounds.lines.is_empty() {
+        return Err("no heading with kbmemused".to_owned());
+    }
+    let note = format!("the whole machine: kbmemused, taken as {}", unit(hints, KIB).name);
+    Ok(rounds.curves(&Metric::Host, &note))
+}
+
+/// Lines that are one number, each after a line with a time: `date; ps -o rss= -p PID`.
+fn stamped(text: &str, hints: &Hints) -> Attempt {
+    let mut rounds = Rounds::default();
+    let mut values = Vec::new();
+    let mut fresh = false;
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if let Some(time) = times::find(line).or_else(|| times::epoch(line)) {
+            (rounds.now, fresh) = (Some(time), true);
+        } else if let Some(value) = numbers::number(line).filter(|_| fresh) {
+            values.push(value);
+            rounds.add("", value, None);
+            fresh = false;
+        } else {
+            return Err("not a time and a number in turn".to_owned());
+        }
+    }
+    if values.len() < 2 {
+        return Err("not a time and a number in turn".to_owned());
+    }
+    let unit = unit(hints, numbers::guess(&values));
+    let mut curves = rounds
+        .curves(&Metric::Rss, &format!("a number after each time, taken as {}, by its size", unit.name));
+    curves.iter_mut().flat_map(|curve| &mut curve.y).for_each(|y| *y *= unit.bytes);
+    Ok(curves)
 }
 
 fn ps_heading(cells: &[&str]) -> Option<(Option<usize>, usize)> {
