@@ -1,8 +1,11 @@
 //! Every command and flag, declared once: parsing, help, completions and the man page all come from here.
 
 mod judging;
+mod scanning;
 
 pub(crate) use judging::{AboutArgs, CheckArgs, CheckFormat, CompareArgs, ExplainArgs, GateArgs, StepRange};
+
+pub(crate) use scanning::ScanArgs;
 
 use crate::duration;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -30,6 +33,8 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     /// Say whether memory leaks, fills a cache, warms up or spikes, and whether it fits: from a recording or any curve
     Explain(ExplainArgs),
+    /// Say what a process holds, by type and by holder; with --for, what grows
+    Scan(ScanArgs),
     /// Gate a run in CI: fail on a leak, on too much memory, on memory that moves
     Check(CheckArgs),
     /// Say which process, which kind of memory and which phase differ between runs, and whether it is more than noise
@@ -65,6 +70,9 @@ pub(crate) enum Command {
         #[arg(long, default_value_t = 1000)]
         every_ms: u64,
     },
+    /// Scan one process, a task as JSON on standard input (started by the recorder and by `scan`)
+    #[command(hide = true)]
+    ScanHelper,
     /// One part of the demo's job
     #[command(hide = true)]
     DemoJob {
@@ -114,6 +122,9 @@ pub(crate) struct RecordingArgs {
     /// How to print the summary
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+    /// Don't look into the largest process when its memory grows
+    #[arg(long)]
+    pub(crate) no_scan: bool,
     /// How forks and exits are learnt [default: the best this system has]
     #[arg(long, value_enum, hide = true)]
     pub(crate) source: Option<SourceArg>,

@@ -30,6 +30,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Run(args) => commands::run::run(args),
         Command::Watch(args) => commands::watch::watch(&args),
         Command::Explain(args) => commands::explain::explain(&args),
+        Command::Scan(args) => commands::scan::scan(&args),
         Command::Check(args) => commands::check::check(&args),
         Command::Compare(args) => commands::compare::compare(&args),
         Command::List(args) => commands::list::list(&args),
@@ -41,6 +42,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Man { to } => commands::man::man(to.as_deref()),
         Command::Relay(args) => commands::run::relay(&args),
         Command::GpuHelper { every_ms } => commands::gpu_helper::gpu_helper(every_ms),
+        Command::ScanHelper => commands::scan::helper(),
         Command::DemoJob { part } => commands::demo::job(part),
     }
 }

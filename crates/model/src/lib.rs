@@ -18,7 +18,7 @@ pub use limit::{Limit, LimitHeld, LimitKind};
 pub use mark::{Mark, MarkKind, MarkPhase};
 pub use process::{Exit, ProcKey, Process, Role};
 pub use reading::Reading;
-pub use recording::{Event, EventKind, Meta, Recording, RunState, Source};
+pub use recording::{Event, EventKind, Meta, Recording, RunState, ScanRow, Source};
 pub use sample::{CgroupRow, CgroupVersion, GpuRow, HostRow, Pressure, Pss, SampleRow, Span};
 pub use time::Tick;
 pub use units::{ByteDelta, Bytes, ParseBytesError};

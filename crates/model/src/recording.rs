@@ -120,6 +120,17 @@ pub struct Event {
     pub data: Option<String>,
 }
 
+/// What a process held when it was scanned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScanRow {
+    /// When.
+    pub tick: Tick,
+    /// Of whom.
+    pub process: ProcKey,
+    /// The report as JSON (`lowtide.scan/1`), its longest lists cut.
+    pub report: String,
+}
+
 /// Everything a `.tide` file holds. Rows are in the order of their ticks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recording {
@@ -139,6 +150,9 @@ pub struct Recording {
     pub marks: Vec<Mark>,
     /// What happened.
     pub events: Vec<Event>,
+    /// What processes held.
+    #[serde(default)]
+    pub scans: Vec<ScanRow>,
     /// Limits as last seen, smallest headroom first.
     pub limits: Vec<LimitHeld>,
 }

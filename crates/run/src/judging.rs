@@ -57,7 +57,7 @@ impl Judging {
             Entry::Mark(mark) => self.judge.push_mark(mark),
             Entry::Event(event) => self.judge.push_event(event),
             Entry::Limits(limits) => self.judge.set_limits(limits),
-            Entry::Meta(_) => {}
+            Entry::Scan(_) | Entry::Meta(_) => {}
         }
     }
 

@@ -16,6 +16,7 @@ mod pace;
 mod places;
 mod python;
 mod rows;
+pub mod scanning;
 mod session;
 mod signals;
 mod snapshot;
@@ -40,7 +41,7 @@ use lowtide_store::{StoreError, Writer, mask_argv};
 use lowtide_wire::Snapshot;
 use pace::Pace;
 use places::Places;
-use session::{Ended, Live, Session, Subject};
+use session::{Ended, Live, Scans, Session, Subject};
 use signals::{Forwarder, Signals, Stand, Witness};
 use socket::ControlSocket;
 use std::collections::BTreeSet;
@@ -105,6 +106,8 @@ pub struct Options {
     pub marks: Option<PathBuf>,
     /// Whether Python processes of the job get lowtide's agent.
     pub agent: bool,
+    /// Whether the largest process is scanned when its floor rises.
+    pub scans: bool,
 }
 
 /// How a recording ended.
@@ -278,6 +281,7 @@ fn prepare<'a>(
         pace: Pace::new(options.interval, options.chosen),
         judging,
         marks: marks::Marks::of(setting.marks),
+        scans: Scans::new(options.scans),
         live: Live::new(key, options.interval),
     }
 }

@@ -234,6 +234,7 @@ fn tick_of(entry: &Entry) -> Tick {
         | Entry::Cgroup(_)
         | Entry::Host(_)
         | Entry::Gpu(_)
+        | Entry::Scan(_)
         | Entry::Limits(_)
         | Entry::Meta(_) => Tick::START,
     }

@@ -76,6 +76,15 @@ impl Places {
         }
     }
 
+    /// A process of lowtide's own came or went: it is no stranger in the job's cgroup.
+    pub(crate) fn is_ours(&mut self, pid: u32) {
+        self.own_pids.insert(pid);
+    }
+
+    pub(crate) fn was_ours(&mut self, pid: u32) {
+        self.own_pids.remove(&pid);
+    }
+
     /// Follows the processes into their cgroups.
     pub(crate) fn settle(&mut self, now: Tick, crew: &Crew, out: &mut Vec<Entry>) {
         let mut lived_in = BTreeSet::new();

@@ -5,6 +5,7 @@
 
 mod farewell;
 mod marking;
+mod scanning;
 mod warnings;
 
 use crate::anchor::{Anchors, View, Why};
@@ -28,6 +29,7 @@ use lowtide_probe::tree::{Change, Tree};
 use lowtide_store::{Entry, Kind, StoreError, Writer};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::Signal;
+pub(crate) use scanning::Scans;
 use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -57,6 +59,7 @@ const FROM_FEED: u64 = 1;
 const FROM_SOCKET: u64 = 2;
 const FROM_GPU: u64 = 3;
 const FROM_MARKS: u64 = 4;
+const FROM_SCAN: u64 = 5;
 
 /// What a session is about.
 pub(crate) enum Subject {
@@ -92,6 +95,7 @@ pub(crate) struct Session<'a> {
     pub(crate) pace: Pace,
     pub(crate) judging: Judging,
     pub(crate) marks: Marks,
+    pub(crate) scans: Scans,
     pub(crate) live: Live,
 }
 
@@ -215,6 +219,9 @@ impl Session<'_> {
         if let Some(notices) = self.marks.notices() {
             waiting.add(notices, readable(FROM_MARKS))?;
         }
+        if let Some(scans) = &self.scans.any {
+            waiting.add(&scans.0, readable(FROM_SCAN))?;
+        }
         Ok(())
     }
 
@@ -237,7 +244,7 @@ impl Session<'_> {
             until = until.min(self.live.next_drain_ns);
         }
         let milliseconds = until.saturating_sub(now).div_ceil(1_000_000).min(60_000);
-        let mut events = [EpollEvent::empty(); 5];
+        let mut events = [EpollEvent::empty(); 6];
         let timeout = EpollTimeout::try_from(milliseconds as i32).unwrap_or(EpollTimeout::ZERO);
         let ready = match waiting.wait(&mut events, timeout) {
             Ok(ready) => ready,
@@ -253,6 +260,7 @@ impl Session<'_> {
                 }
                 FROM_SOCKET => self.answer(),
                 FROM_MARKS => self.marks.hear(self.live.now),
+                FROM_SCAN => self.hear_scan(),
                 _ => self.hear_gpu(waiting),
             }
         }
@@ -440,6 +448,7 @@ impl Session<'_> {
         self.warn_of_the_store();
         self.say_who_has_the_agent();
         self.judge();
+        self.scan_when_it_grows();
         self.tell();
         self.set_pace(now_ns, total);
         self.live.stop |=

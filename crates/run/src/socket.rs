@@ -26,7 +26,24 @@ pub(crate) enum Wanted {
     Snapshot,
 }
 
+/// What clients said that is not answered at once.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    pub(crate) marks: Vec<Said>,
+    pub(crate) scans: Vec<ScanAsked>,
+}
+
+/// Somebody wants to know what a process holds.
+#[derive(Debug)]
+pub(crate) struct ScanAsked {
+    /// Who asked: where the answer goes.
+    pub(crate) client: u64,
+    pub(crate) pid: u32,
+    pub(crate) before: Option<serde_json::Value>,
+}
+
 struct Client {
+    number: u64,
     stream: UnixStream,
     reader: LineReader,
     outgoing: Vec<u8>,
@@ -40,6 +57,8 @@ pub(crate) struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
     clients: Vec<Client>,
+    /// Clients so far.
+    seen: u64,
     /// Readable when the listener or any client is.
     any: Epoll,
 }
@@ -54,7 +73,7 @@ impl ControlSocket {
         listener.set_nonblocking(true)?;
         let any = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         any.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
-        Ok(Self { listener, path, clients: Vec::new(), any })
+        Ok(Self { listener, path, clients: Vec::new(), seen: 0, any })
     }
 
     /// Whether anybody wants a snapshot at every tick.
@@ -62,13 +81,15 @@ impl ControlSocket {
         self.clients.iter().any(|client| client.follows)
     }
 
-    /// Takes new clients and their questions; `show` is asked only for what somebody wants. Gives the marks that came.
-    pub(crate) fn serve(&mut self, mut show: impl FnMut(Wanted) -> Answer) -> Vec<Said> {
+    /// Takes new clients and their questions; `show` is asked only for what somebody wants. Gives what else came.
+    pub(crate) fn serve(&mut self, mut show: impl FnMut(Wanted) -> Answer) -> Heard {
         while let Ok((stream, _)) = self.listener.accept() {
             let heard = self.any.add(&stream, EpollEvent::new(EpollFlags::EPOLLIN, 0)).is_ok();
             if heard && self.clients.len() < MOST_CLIENTS && stream.set_nonblocking(true).is_ok() {
                 let reader = LineReader::default();
+                self.seen += 1;
                 self.clients.push(Client {
+                    number: self.seen,
                     stream,
                     reader,
                     outgoing: Vec::new(),
@@ -77,12 +98,24 @@ impl ControlSocket {
                 });
             }
         }
-        let mut said = Vec::new();
+        let mut heard = Heard::default();
         self.clients.retain_mut(|client| {
-            let stays = client.hear(&mut show, &mut said);
+            let stays = client.hear(&mut show, &mut heard);
             client.send() && stays
         });
-        said
+        heard
+    }
+
+    /// The last answer to one client, which may have left meanwhile.
+    pub(crate) fn answer_last(&mut self, number: u64, answer: &Answer) {
+        self.clients.retain_mut(|client| {
+            if client.number != number {
+                return true;
+            }
+            client.answer(answer);
+            client.last = true;
+            client.send()
+        });
     }
 
     /// Gives every follower the job as it is now.
@@ -99,7 +132,7 @@ impl ControlSocket {
 
 impl Client {
     /// Reads what arrived and answers it. False when the client is gone or speaks nonsense.
-    fn hear(&mut self, show: &mut impl FnMut(Wanted) -> Answer, said: &mut Vec<Said>) -> bool {
+    fn hear(&mut self, show: &mut impl FnMut(Wanted) -> Answer, heard: &mut Heard) -> bool {
         let stays = self.take_in();
         // Also of one that left: a shell writes its mark and goes.
         while let Some(message) = self.reader.next_ask() {
@@ -114,8 +147,11 @@ impl Client {
                     self.answer(&show(Wanted::Snapshot));
                 }
                 Ok(Ask::Mark(mark)) => {
-                    said.push(mark);
+                    heard.marks.push(mark);
                     self.answer(&Answer::Marked);
+                }
+                Ok(Ask::Scan { pid, before }) => {
+                    heard.scans.push(ScanAsked { client: self.number, pid, before });
                 }
                 Err(error) => {
                     self.answer(&Answer::Error { text: error.to_string() });

@@ -75,6 +75,7 @@ fn options(folder: &std::path::Path) -> Options {
         companions: Vec::new(),
         marks: None,
         agent: true,
+        scans: true,
     }
 }
 

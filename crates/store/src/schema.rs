@@ -55,6 +55,7 @@ CREATE TABLE mark (
   extra TEXT);
 CREATE TABLE event (
   id INTEGER PRIMARY KEY, t_ns INTEGER, kind TEXT, process_id INTEGER, text TEXT, data TEXT);
+CREATE TABLE scan (id INTEGER PRIMARY KEY, t_ns INTEGER, process_id INTEGER, report TEXT);
 CREATE TABLE limit_held (
   id INTEGER PRIMARY KEY, kind TEXT, path TEXT, process_id INTEGER, limit_bytes INTEGER, used_bytes INTEGER);
 CREATE VIEW sample_view AS

@@ -16,6 +16,15 @@ pub enum Ask {
     Follow,
     /// A mark of the job. The connection stays open for more.
     Mark(Said),
+    /// What a process of the job holds: the recorder may read it where others may not. The answer comes when it is
+    /// ready, then the connection ends.
+    Scan {
+        /// Which process.
+        pid: u32,
+        /// The types of an earlier scan: holders are looked for where these grew.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<serde_json::Value>,
+    },
 }
 
 /// What a recorder answers.
@@ -31,6 +40,11 @@ pub enum Answer {
     Snapshot(Box<Snapshot>),
     /// The mark was taken.
     Marked,
+    /// What a process holds (`lowtide.scan/1`).
+    Scan {
+        /// The report.
+        report: serde_json::Value,
+    },
     /// The question could not be answered.
     Error {
         /// Why, in words.

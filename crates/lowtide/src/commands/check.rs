@@ -107,6 +107,7 @@ fn record(args: &CheckArgs) -> Result<(PathBuf, Gate), Failure> {
         quiet: true,
         on: Vec::new(),
         format: Format::Text,
+        no_scan: false,
         source: None,
     };
     let options = recorder::options(&recording, &program)?;

@@ -38,6 +38,7 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
         quiet: false,
         on: Vec::new(),
         format: Format::Text,
+        no_scan: true,
         source: None,
     };
     super::run::run(RunArgs { recording, screen: false, no_agent: true, command })

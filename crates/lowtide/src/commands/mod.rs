@@ -13,5 +13,6 @@ pub(crate) mod man;
 pub(crate) mod mark;
 pub(crate) mod recorder;
 pub(crate) mod run;
+pub(crate) mod scan;
 pub(crate) mod subject;
 pub(crate) mod watch;

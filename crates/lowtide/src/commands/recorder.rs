@@ -64,6 +64,7 @@ pub(crate) fn options(args: &RecordingArgs, program: &str) -> Result<Options, Fa
         companions: Vec::new(),
         marks: None,
         agent: false,
+        scans: !args.no_scan,
     })
 }
 

@@ -48,8 +48,8 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
 /// A recorder that answers.
 pub(crate) struct Run {
     pub(crate) socket: PathBuf,
-    recorder: u32,
-    snapshot: Snapshot,
+    pub(crate) recorder: u32,
+    pub(crate) snapshot: Snapshot,
 }
 
 impl Run {
@@ -111,7 +111,7 @@ pub(crate) fn running() -> Vec<Run> {
     sockets.filter_map(ask_status).collect()
 }
 
-fn ask_status(socket: PathBuf) -> Option<Run> {
+pub(crate) fn ask_status(socket: PathBuf) -> Option<Run> {
     let mut stream = UnixStream::connect(&socket).ok()?;
     let peer = nix::sys::socket::getsockopt(&stream, nix::sys::socket::sockopt::PeerCredentials).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
@@ -123,7 +123,7 @@ fn ask_status(socket: PathBuf) -> Option<Run> {
             Some(Ok(Answer::Snapshot(snapshot))) => {
                 return Some(Run { socket, recorder: peer.pid() as u32, snapshot: *snapshot });
             }
-            Some(Ok(Answer::History { .. } | Answer::Marked)) => {}
+            Some(Ok(Answer::History { .. } | Answer::Marked | Answer::Scan { .. })) => {}
             Some(Ok(Answer::Error { .. }) | Err(_)) => return None,
             None => {
                 let length = stream.read(&mut buffer).ok().filter(|length| *length > 0)?;
@@ -196,6 +196,7 @@ fn start_recorder(args: &WatchArgs, pid: u32) -> Result<(Child, PathBuf, Option<
     for (when, hook) in args.recording.on.iter().filter(|(when, _)| *when != HookWhen::End) {
         command.arg("--on").arg(format!("{}={hook}", when.word()));
     }
+    command.args(args.recording.no_scan.then_some("--no-scan"));
     // A group of its own: a Ctrl-C that ends the view must not cut the recording, and neither must a closed terminal.
     command.process_group(0);
     let mut child =

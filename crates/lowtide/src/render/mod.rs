@@ -8,6 +8,7 @@ mod gates;
 mod jobs;
 mod list;
 mod plot;
+mod scan;
 mod table;
 mod verdict;
 
@@ -19,6 +20,7 @@ pub(crate) use gates::{gates_github, gates_json, gates_junit, gates_text};
 pub(crate) use jobs::{job_line, jobs_json, jobs_text};
 pub(crate) use list::{ListedRun, list_json, list_text};
 pub(crate) use plot::plot;
+pub(crate) use scan::{Growth, scan_json, scan_text};
 pub(crate) use verdict::{Page, both, together_text};
 
 use lowtide_model::{LimitHeld, LimitKind};

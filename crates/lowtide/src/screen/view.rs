@@ -113,7 +113,7 @@ impl View {
                 self.follow_choice();
             }
             Answer::Error { text } => return Err(text),
-            Answer::Marked => {}
+            Answer::Marked | Answer::Scan { .. } => {}
         }
         Ok(())
     }

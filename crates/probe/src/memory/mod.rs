@@ -6,16 +6,16 @@
 //! a recorder, which may open them as the job's ancestor, can hand them to a process that may not.
 //! Not here: what the bytes mean (crate `scan`).
 
-mod allocator;
 mod pages;
 mod region;
+mod settings;
 mod stop;
 mod symbols;
 #[cfg(test)]
 mod tests;
 
-pub use allocator::{Malloc, PythonMalloc, malloc_of, python_malloc_of};
 pub use region::{Region, region};
+pub use settings::{python_malloc_of, stack_pointers};
 pub use stop::Held;
 pub use symbols::{Symbol, symbols};
 
@@ -63,6 +63,11 @@ impl Doors {
     /// The descriptors, to be handed to another process: maps, pagemap, mem.
     pub fn numbers(&self) -> [RawFd; 3] {
         [self.maps.as_raw_fd(), self.pagemap.as_raw_fd(), self.mem.as_raw_fd()]
+    }
+
+    /// The files themselves.
+    pub fn files(&self) -> [&File; 3] {
+        [&self.maps, &self.pagemap, &self.mem]
     }
 
     /// Takes descriptors that were handed to us.

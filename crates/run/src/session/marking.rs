@@ -53,11 +53,13 @@ impl Session<'_> {
         let Some(mut socket) = self.socket.take() else {
             return;
         };
-        let said = socket.serve(|wanted| match wanted {
+        let heard = socket.serve(|wanted| match wanted {
             Wanted::History => Answer::History { points: self.live.history.points() },
             Wanted::Snapshot => Answer::Snapshot(Box::new(self.snapshot())),
         });
         self.socket = Some(socket);
+        self.take_scans(heard.scans);
+        let said = heard.marks;
         if said.is_empty() {
             return;
         }

@@ -153,7 +153,7 @@ impl Cursor {
     /// Reads what is new. The ends of all tables are taken first, so that every process a row names is read after it.
     fn read(&mut self, conn: &Connection, progress: &Progress, out: &mut Recording) {
         let ends: BTreeMap<&'static str, Range> =
-            ["sample", "cgroup", "host", "gpu", "mark", "event", "process"]
+            ["sample", "cgroup", "host", "gpu", "mark", "event", "scan", "process"]
                 .into_iter()
                 .map(|name| {
                     (name, (self.rows.get(name).copied().unwrap_or(i64::MIN), cells::newest(conn, name)))
@@ -176,6 +176,7 @@ impl Cursor {
         note("gpu", tables::gpus(conn, names, range("gpu"), &mut out.gpus));
         note("mark", tables::marks(conn, names, range("mark"), &mut out.marks));
         note("event", tables::events(conn, names, range("event"), &mut out.events));
+        note("scan", tables::scans(conn, names, range("scan"), &mut out.scans));
         note("limit_held", tables::limits(conn, names).map(|limits| out.limits = limits));
         self.rows.extend(ends.into_iter().map(|(name, (_, upto))| (name, upto)));
         sort(out);
@@ -229,4 +230,5 @@ fn sort(out: &mut Recording) {
     out.gpus.sort_by_key(|row| row.tick);
     out.marks.sort_by_key(|mark| mark.tick);
     out.events.sort_by_key(|event| event.tick);
+    out.scans.sort_by_key(|row| row.tick);
 }

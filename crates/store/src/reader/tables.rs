@@ -1,10 +1,10 @@
 //! The tables as the words of `model`: one function a table.
 
-use super::cells::{Cells, Table, each};
+use super::cells::{Cells, Table, each, is_table};
 use crate::words::unword;
 use lowtide_model::{
     Bytes, CgroupRow, CgroupVersion, Event, Exit, GpuRow, HostRow, Limit, LimitHeld, LimitKind, Mark, Meta,
-    Pressure, ProcKey, Process, Pss, SampleRow, Tick,
+    Pressure, ProcKey, Process, Pss, SampleRow, ScanRow, Tick,
 };
 use rusqlite::{Connection, Result};
 use std::collections::BTreeMap;
@@ -376,6 +376,20 @@ pub(crate) fn events(conn: &Connection, names: &Names, range: Range, out: &mut V
         let process = cells.count().and_then(|id| names.processes.get(&id).copied());
         let (text, data) = (cells.text().unwrap_or_default(), cells.text());
         out.extend(tick.map(|tick| Event { tick, kind, process, text, data }));
+    })
+}
+
+/// Scans. Recordings of the first days have no such table.
+pub(crate) fn scans(conn: &Connection, names: &Names, range: Range, out: &mut Vec<ScanRow>) -> Result<()> {
+    if !is_table(conn, "scan")? {
+        return Ok(());
+    }
+    each(conn, &table("scan", &["t_ns", "process_id", "report"]), range, |_, cells| {
+        let tick = cells.count().map(Tick);
+        let process = cells.count().and_then(|id| names.processes.get(&id).copied());
+        if let (Some(tick), Some(process), Some(report)) = (tick, process, cells.text()) {
+            out.push(ScanRow { tick, process, report });
+        }
     })
 }
 

@@ -13,7 +13,9 @@ mod thread;
 
 use crate::StoreError;
 pub(crate) use file::one_file;
-use lowtide_model::{CgroupRow, Event, GpuRow, HostRow, LimitHeld, Mark, Meta, Process, SampleRow, Tick};
+use lowtide_model::{
+    CgroupRow, Event, GpuRow, HostRow, LimitHeld, Mark, Meta, Process, SampleRow, ScanRow, Tick,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -43,6 +45,8 @@ pub enum Entry {
     Mark(Mark),
     /// An event.
     Event(Event),
+    /// What a process held.
+    Scan(ScanRow),
     /// The limits, in place of those before.
     Limits(Vec<LimitHeld>),
     /// The header, in place of the one before.

@@ -99,7 +99,7 @@ impl Queue {
                 self.thin.push(mark, |mark| facts.push(Entry::Mark(mark)));
             }
             Entry::Process(process) => self.push_process(process),
-            Entry::Event(_) => self.facts.push(entry),
+            Entry::Event(_) | Entry::Scan(_) => self.facts.push(entry),
             Entry::Sample(_) | Entry::Cgroup(_) | Entry::Host(_) | Entry::Gpu(_) => self.rows.push(entry),
         }
         self.keep_bound();
@@ -209,6 +209,7 @@ fn weight(entry: &Entry) -> usize {
         Entry::Gpu(row) => row.uuid.len(),
         Entry::Mark(mark) => mark.extra.as_ref().map_or(0, String::len),
         Entry::Event(event) => event.text.len() + event.data.as_ref().map_or(0, String::len),
+        Entry::Scan(row) => row.report.len(),
         Entry::Sample(_) | Entry::Host(_) | Entry::Limits(_) | Entry::Meta(_) => 0,
     };
     size_of::<Entry>() + texts

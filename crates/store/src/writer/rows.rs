@@ -7,7 +7,7 @@ use super::Entry;
 use crate::words::{int, size, unless_same, word};
 use lowtide_model::{
     CgroupRow, CgroupVersion, Event, Exit, GpuRow, HostRow, Limit, LimitHeld, LimitKind, Mark, Meta,
-    Pressure, ProcKey, Process, Pss, SampleRow, Tick,
+    Pressure, ProcKey, Process, Pss, SampleRow, ScanRow, Tick,
 };
 use rusqlite::{Connection, OptionalExtension, Result, params};
 use std::collections::BTreeMap;
@@ -49,6 +49,7 @@ impl Numbers {
             Entry::Gpu(row) => self.gpu(conn, row),
             Entry::Mark(mark) => self.mark(conn, mark),
             Entry::Event(event) => self.event(conn, event),
+            Entry::Scan(row) => self.scan(conn, row),
             Entry::Limits(limits) => self.limits(conn, limits),
             Entry::Meta(meta) => header(conn, meta),
         }
@@ -244,6 +245,13 @@ impl Numbers {
         };
         self.gpus.insert(row.gpu, id);
         Ok(id)
+    }
+
+    fn scan(&mut self, conn: &Connection, row: &ScanRow) -> Result<()> {
+        let process = self.number(conn, row.process, row.tick)?;
+        conn.prepare_cached("INSERT INTO scan (t_ns, process_id, report) VALUES (?1, ?2, ?3)")?
+            .execute(params![int(row.tick.0), process, row.report])?;
+        Ok(())
     }
 
     fn mark(&mut self, conn: &Connection, mark: &Mark) -> Result<()> {

@@ -162,6 +162,11 @@ pub(crate) fn everything() -> Recording {
             },
         ],
         marks: vec![mark(MarkKind::Info, 1, 0.0), mark(MarkKind::Step, 2, 1.0), mark(MarkKind::Eval, 3, 1.5)],
+        scans: vec![ScanRow {
+            tick: Tick(3_000_000_000),
+            process: key(10),
+            report: "{\"schema\":\"lowtide.scan/1\",\"types\":[]}".to_owned(),
+        }],
         events: vec![Event {
             tick: Tick(5),
             kind: EventKind::Gap,
@@ -202,6 +207,7 @@ pub(crate) fn push_all(writer: &Writer, recording: &Recording) {
     recording.gpus.iter().cloned().map(Entry::Gpu).for_each(|entry| writer.push(entry));
     recording.marks.iter().cloned().map(Entry::Mark).for_each(|entry| writer.push(entry));
     recording.events.iter().cloned().map(Entry::Event).for_each(|entry| writer.push(entry));
+    recording.scans.iter().cloned().map(Entry::Scan).for_each(|entry| writer.push(entry));
     writer.push(Entry::Limits(recording.limits.clone()));
 }
 

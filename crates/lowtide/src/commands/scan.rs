@@ -1,0 +1,213 @@
+//! `lowtide scan`: what a process holds, and with two looks, what grew.
+//!
+//! Who reads: the recorder where the process belongs to a run (as its ancestor it may), else a helper of our own.
+
+use super::recorder;
+use super::watch::{Run, running};
+use crate::cli::{Format, ScanArgs};
+use crate::failure::Failure;
+use crate::render::{self, Growth};
+use lowtide_run::scanning::{self, Opened, Order, Refusal, Report, ScanError, Scanner};
+use lowtide_scan::TypeUse;
+use lowtide_wire::{Answer, Ask, LineReader, Snapshot, encode};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// A recorder may make several scans before ours.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How often the step is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// A saved scan is never larger.
+const MOST_SAVED: u64 = 64 << 20;
+
+pub(crate) fn scan(args: &ScanArgs) -> Result<ExitCode, Failure> {
+    let (report, growth) = match args.of.parse::<u32>() {
+        Ok(pid) => live(args, pid)?,
+        Err(_) => saved(args)?,
+    };
+    if let Some(file) = &args.save {
+        save(file, &report)?;
+    }
+    let text = match args.format {
+        Format::Text => render::scan_text(&report, growth.as_ref(), args.top),
+        Format::Json => format!("{}\n", render::scan_json(&report, growth.as_ref())),
+    };
+    render::say(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The helper itself.
+pub(crate) fn helper() -> Result<ExitCode, Failure> {
+    render::bytes(&scanning::help())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn saved(args: &ScanArgs) -> Result<(Report, Option<Growth>), Failure> {
+    if args.length.is_some() || args.steps.is_some() || args.stop {
+        return Err(Failure::new(format!("`{}` is a file, not a process", args.of))
+            .hint("--for, --steps and --stop need the pid of a process that runs"));
+    }
+    let report = read(Path::new(&args.of))?;
+    let growth = args.against.as_deref().map(|file| read(file).map(|before| between(&before, &report, None)));
+    Ok((report, growth.transpose()?))
+}
+
+fn live(args: &ScanArgs, pid: u32) -> Result<(Report, Option<Growth>), Failure> {
+    let source = Source::of(pid, args)?;
+    let before = match &args.against {
+        Some(file) => Some(read(file)?),
+        None if args.length.is_some() || args.steps.is_some() => Some(source.scan(None)?),
+        None => None,
+    };
+    let steps = match (args.length, args.steps) {
+        (Some(length), _) => {
+            std::thread::sleep(length);
+            None
+        }
+        (None, Some(steps)) => Some(source.wait_for_steps(steps)?),
+        (None, None) => None,
+    };
+    let report = source.scan(before.as_ref().map(|before| before.scan.types.clone()))?;
+    let growth = before.map(|before| between(&before, &report, steps));
+    Ok((report, growth))
+}
+
+fn between(before: &Report, after: &Report, steps: Option<f64>) -> Growth {
+    let mut difference = lowtide_scan::diff(&before.scan, &after.scan);
+    if before.process != after.process {
+        difference.doubt.push("the two scans are of different processes".to_owned());
+    }
+    let seconds = (after.taken_unix_ns - before.taken_unix_ns) as f64 / 1e9;
+    Growth { difference, seconds, steps }
+}
+
+/// Where scans of a process come from.
+struct Source {
+    pid: u32,
+    recorder: Option<Run>,
+    program: PathBuf,
+    stop: bool,
+}
+
+impl Source {
+    fn of(pid: u32, args: &ScanArgs) -> Result<Self, Failure> {
+        let recorder = running().into_iter().find(|run| run.holds(pid));
+        // The recorder's own pid means its job.
+        let largest = |run: &Run| run.snapshot.processes.first().map(|process| process.key.pid);
+        let of_recorder = recorder.as_ref().filter(|run| run.recorder == pid).and_then(largest);
+        let program = recorder::own_program()?;
+        Ok(Self { pid: of_recorder.unwrap_or(pid), recorder, program, stop: args.stop })
+    }
+
+    fn scan(&self, before: Option<Vec<TypeUse>>) -> Result<Report, Failure> {
+        match &self.recorder {
+            Some(run) if !self.stop => ask(&run.socket, self.pid, before),
+            _ => {
+                let order = Order {
+                    pid: self.pid,
+                    opened: Opened::There,
+                    before,
+                    most_cpu_seconds: Order::LONGEST_SECONDS,
+                    stop: self.stop,
+                };
+                Scanner::start(&self.program, order).and_then(Scanner::wait).map_err(|error| explain(&error))
+            }
+        }
+    }
+
+    /// Waits until the job is so many steps further. Gives how many it was.
+    fn wait_for_steps(&self, steps: u64) -> Result<f64, Failure> {
+        let no_steps = || {
+            Failure::new(format!("process {} tells no steps", self.pid))
+                .hint("--steps needs marks: start the job with `lowtide run`, or use --for 30s")
+        };
+        let socket = &self.recorder.as_ref().ok_or_else(no_steps)?.socket;
+        let now = || super::watch::ask_status(socket.clone()).map(|run| run.snapshot);
+        let step = |snapshot: &Snapshot| snapshot.progress.and_then(|progress| progress.step);
+        let first = now().as_ref().and_then(step).ok_or_else(no_steps)?;
+        loop {
+            let snapshot =
+                now().ok_or_else(|| Failure::new("the recorder ended before the steps were done"))?;
+            let done = step(&snapshot).unwrap_or(first) - first;
+            if done >= steps as f64 {
+                return Ok(done);
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+/// Asks the recorder, which may read the job where we may not.
+fn ask(socket: &Path, pid: u32, before: Option<Vec<TypeUse>>) -> Result<Report, Failure> {
+    let cannot = || Failure::new(format!("cannot ask the recorder of process {pid} for a scan"));
+    let before = before.and_then(|types| serde_json::to_value(types).ok());
+    let mut stream = UnixStream::connect(socket).map_err(|error| cannot().because(error))?;
+    stream.write_all(&encode(&Ask::Scan { pid, before })).map_err(|error| cannot().because(error))?;
+    let (mut lines, mut buffer) = (LineReader::default(), vec![0; 64 << 10]);
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match lines.next_message::<Answer>() {
+            Some(Ok(Answer::Scan { report })) => {
+                return serde_json::from_value(report).map_err(|error| cannot().because(error));
+            }
+            Some(Ok(Answer::Error { text })) => return Err(cannot().because(text)),
+            Some(Ok(Answer::History { .. } | Answer::Snapshot(_) | Answer::Marked)) => {}
+            Some(Err(error)) => return Err(cannot().because(error)),
+            None => {
+                let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+                stream.set_read_timeout(Some(left)).map_err(|error| cannot().because(error))?;
+                let length = stream.read(&mut buffer).map_err(|error| cannot().because(error))?;
+                if length == 0 {
+                    return Err(cannot().because("the recorder ended"));
+                }
+                lines.feed(&buffer[..length]).map_err(|error| cannot().because(error))?;
+            }
+        }
+    }
+}
+
+fn explain(error: &ScanError) -> Failure {
+    let failure = Failure::new(error.to_string());
+    match error {
+        ScanError::Refused { refusal, .. } => {
+            let failure = failure.because(refusal.words());
+            match refusal {
+                Refusal::Denied => failure.hint(
+                    "run lowtide as the user who owns it; where ptrace is restricted, start the job with `lowtide run`, or use sudo",
+                ),
+                Refusal::NotStopped => failure.hint("without --stop it is read while it runs; a debugger may hold it"),
+                Refusal::Gone | Refusal::Unsupported | Refusal::NoRoom { .. } => failure,
+            }
+        }
+        ScanError::Start { source, .. } => failure.because(source),
+        ScanError::Ended { .. } => failure.because(
+            "its helper reached its memory cap, or the kernel ended it first because memory ran out",
+        ),
+    }
+}
+
+fn read(file: &Path) -> Result<Report, Failure> {
+    let cannot = || Failure::new(format!("cannot read the scan {}", file.display()));
+    let mut text = Vec::new();
+    let opened = std::fs::File::open(file).map_err(|error| cannot().because(error))?;
+    opened.take(MOST_SAVED).read_to_end(&mut text).map_err(|error| cannot().because(error))?;
+    serde_json::from_slice(&text)
+        .map_err(|error| cannot().because(error).hint("make one with `lowtide scan PID --save FILE`"))
+}
+
+/// For the owner alone: names of classes and variables are nobody else's business.
+fn save(file: &Path, report: &Report) -> Result<(), Failure> {
+    let cannot = |error| Failure::new(format!("cannot save the scan to {}", file.display())).because(error);
+    let mut out = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(file)
+        .map_err(cannot)?;
+    out.write_all(&encode(report)).map_err(cannot)
+}

@@ -1,0 +1,177 @@
+//! `lowtide scan` on real processes: alone, through a recorder, saved, refused.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't set its stage should fail loudly")]
+
+mod support;
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use support::{Stage, actor};
+
+/// The Python with numpy and Pillow that `cargo xtask test` makes, else the system's.
+fn python() -> String {
+    std::env::var("LOWTIDE_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned())
+}
+
+/// A Python program that says `ready` and then waits for its standard input to end.
+struct Target(Child);
+
+impl Target {
+    fn start(code: &str) -> Self {
+        let code = format!("import sys\n{code}\nprint('ready', flush=True)\nsys.stdin.read()\n");
+        let mut child = Command::new(python())
+            .args(["-c", &code])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Self(child)
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn json(stage: &Stage, args: &[&str]) -> Value {
+    let output = stage.output(args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_scan_names_the_process_and_its_python() {
+    let stage = Stage::new();
+    let target = Target::start("held = [bytes(50_000) for _ in range(200)]");
+    let scan = json(&stage, &["scan", &target.pid(), "--format", "json"]);
+    assert_eq!(scan["schema"], "lowtide.scan/1");
+    assert_eq!(scan["process"]["pid"].to_string(), target.pid());
+    assert!(scan["python"]["version"].as_str().unwrap().starts_with("3."), "{}", scan["python"]);
+    assert_eq!(scan["stopped_ms"], 0.0);
+}
+
+#[test]
+fn the_text_answers_in_words_with_what_it_rests_on() {
+    let stage = Stage::new();
+    let target = Target::start("held = [bytes(50_000) for _ in range(200)]");
+    let output = stage.output(&["scan", &target.pid()]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in ["in memory, Python 3.", "where it is", "what this rests on", "stopped not at all"] {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+}
+
+#[test]
+fn a_process_without_python_gets_the_native_part() {
+    let stage = Stage::new();
+    let mut child = Command::new(actor())
+        .args(["hold", "64"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let scan = json(&stage, &["scan", &child.id().to_string(), "--format", "json"]);
+    let _ = child.kill();
+    let _ = child.wait();
+    assert_eq!(scan["python"], Value::Null);
+}
+
+#[test]
+fn two_saved_scans_give_the_difference_long_after_the_process_is_gone() {
+    let stage = Stage::new();
+    let (before, after) = (stage.path("before.json"), stage.path("after.json"));
+    let (before, after) = (before.to_str().unwrap(), after.to_str().unwrap());
+    for (file, count) in [(before, 100), (after, 400)] {
+        let target = Target::start(&format!("held = [bytearray(50_000) for _ in range({count})]"));
+        assert!(stage.output(&["scan", &target.pid(), "--save", file]).status.success());
+    }
+    let growth = json(&stage, &["scan", after, "--against", before, "--format", "json"]);
+    assert_eq!(growth["schema"], "lowtide.scan-growth/1");
+    assert!(
+        growth["difference"]["rss_bytes"].as_i64().unwrap() > 10_000_000,
+        "{}",
+        growth["difference"]["rss_bytes"]
+    );
+    let doubt = growth["difference"]["doubt"].to_string();
+    assert!(doubt.contains("different processes"), "{doubt}");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(after).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_second_look_says_what_grew_meanwhile() {
+    let stage = Stage::new();
+    let growing = "
+import threading, time
+class Planted: pass
+held = []
+def grow():
+    while True:
+        for _ in range(100):
+            one = Planted(); one.data = bytearray(20_000); held.append(one)
+        time.sleep(0.05)
+threading.Thread(target=grow, daemon=True).start()";
+    let target = Target::start(growing);
+    let growth = json(&stage, &["scan", &target.pid(), "--for", "1s", "--format", "json"]);
+    assert!(growth["seconds"].as_f64().unwrap() >= 1.0);
+    assert!(growth["difference"]["rss_bytes"].as_i64().unwrap() > 1_000_000);
+}
+
+#[test]
+fn a_process_of_a_run_is_scanned_by_its_recorder() {
+    let stage = Stage::new();
+    let python = python();
+    let code = "import sys; held = [bytes(50_000) for _ in range(200)]; print('ready', flush=True); sys.stdin.read()";
+    let running = stage.run_until_ready(&["--no-agent"], &[&python, "-c", code]);
+    let seen = support::snapshot(&stage);
+    let pid = seen["processes"][0]["key"]["pid"].to_string();
+    let scan = json(&stage, &["scan", &pid, "--format", "json"]);
+    assert_eq!(scan["process"]["pid"].to_string(), pid);
+    // The recorder's own pid means its job.
+    let recorder = running.pid().to_string();
+    let same = json(&stage, &["scan", &recorder, "--format", "json"]);
+    assert_eq!(same["process"], scan["process"]);
+    assert_eq!(running.finish().0, 0);
+    // Neither the helper nor the scan is part of the job.
+    let recording = stage.recording();
+    let helper = |process: &&lowtide_model::Process| process.argv.iter().any(|word| word == "scan-helper");
+    assert_eq!(recording.processes.iter().find(helper), None);
+}
+
+#[test]
+fn who_is_held_still_is_let_go() {
+    let stage = Stage::new();
+    let target = Target::start("held = [bytes(50_000) for _ in range(200)]");
+    let scan = json(&stage, &["scan", &target.pid(), "--stop", "--format", "json"]);
+    assert!(scan["stopped_ms"].as_f64().unwrap() > 0.0);
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", target.pid())).unwrap();
+    assert!(stat.contains(") S "), "{stat}");
+}
+
+#[test]
+fn what_is_not_there_or_not_a_scan_is_said() {
+    let stage = Stage::new();
+    let gone = stage.output(&["scan", "4194300"]);
+    assert_eq!(gone.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&gone.stderr).contains("no such process"));
+    std::fs::write(stage.path("no.json"), "{}").unwrap();
+    let file = stage.path("no.json");
+    let no_scan = stage.output(&["scan", file.to_str().unwrap()]);
+    assert_eq!(no_scan.status.code(), Some(2));
+    let steps = stage.output(&["scan", &std::process::id().to_string(), "--steps", "5"]);
+    assert!(String::from_utf8_lossy(&steps.stderr).contains("--steps needs marks"));
+}

@@ -1,0 +1,169 @@
+//! A live process as a scan sees it: its pages, and the facts that its pages don't tell.
+
+use super::Refusal;
+use lowtide_model::{Bytes, Reading};
+use lowtide_probe::memory::{
+    Doors, Held, LiveMemory, Region, Symbol, python_malloc_of, stack_pointers, symbols,
+};
+use lowtide_probe::{ProcessReader, Root, Status, host};
+use lowtide_scan::{Facts, Mapping, Memory, PythonFacts, SYMBOLS};
+use std::cell::RefCell;
+use std::time::Duration;
+
+/// A process that asked for it is held still for at most this long.
+const LONGEST_STOP: Duration = Duration::from_millis(500);
+/// The number of the version, in Pythons from 3.11 on.
+const VERSION: &str = "Py_Version";
+/// Only builds without the GIL export this one.
+const FREE_THREADED: &str = "_Py_DecRefShared";
+
+/// The pages of a live process.
+pub(super) struct Target {
+    memory: LiveMemory,
+    mappings: Vec<Mapping>,
+    held: RefCell<Option<Held>>,
+    stopped: RefCell<Duration>,
+}
+
+impl Target {
+    pub(super) fn open(root: &Root, pid: u32, doors: Option<[i32; 3]>) -> Result<Self, Refusal> {
+        let memory = match doors {
+            Some(numbers) => {
+                let doors = Doors::handed(numbers).map_err(|_| Refusal::Unsupported)?;
+                LiveMemory::through(doors, host::page_bytes()).map_err(|_| Refusal::Gone)?
+            }
+            None => known(LiveMemory::open(root, pid))?,
+        };
+        let mappings = memory.regions().iter().map(mapping).collect();
+        Ok(Self { memory, mappings, held: RefCell::default(), stopped: RefCell::default() })
+    }
+
+    /// Holds the process still until the scan ends or takes too long.
+    pub(super) fn stop(&self, root: &Root, pid: u32) -> Result<(), Refusal> {
+        match Held::stop(root, pid) {
+            Reading::Known(held) => *self.held.borrow_mut() = Some(held),
+            Reading::Gone => return Err(Refusal::Gone),
+            Reading::Denied | Reading::Unsupported => return Err(Refusal::NotStopped),
+        }
+        Ok(())
+    }
+
+    /// Lets it go. Gives how long it was held.
+    pub(super) fn release(&self) -> Duration {
+        if let Some(held) = self.held.borrow_mut().take() {
+            *self.stopped.borrow_mut() = held.length();
+        }
+        *self.stopped.borrow()
+    }
+
+    /// What the pages don't tell.
+    pub(super) fn facts(&self, root: &Root, pid: u32, handed: Vec<u64>) -> Result<Facts, Refusal> {
+        let status = known(known(ProcessReader::open(root, pid))?.status())?;
+        let size = |of: fn(&Status) -> Option<Bytes>| of(&status).unwrap_or(Bytes::ZERO);
+        let pointers = if handed.is_empty() { stack_pointers(root, pid) } else { handed };
+        Ok(Facts {
+            page_bytes: self.memory.page_bytes(),
+            rss_anon_bytes: size(|status| status.anon),
+            rss_file_bytes: size(|status| status.file),
+            rss_shmem_bytes: size(|status| status.shmem),
+            swap_bytes: size(|status| status.swap),
+            python: self.python(root, pid),
+            python_malloc: python_malloc_of(root, pid),
+            stack_pointers: pointers,
+        })
+    }
+
+    fn python(&self, root: &Root, pid: u32) -> Option<PythonFacts> {
+        let mut names = SYMBOLS.to_vec();
+        names.extend([VERSION, FREE_THREADED]);
+        let found = symbols(root, pid, self.memory.regions(), &names);
+        let file = &found.first()?.file;
+        let (version, how) = self.version(&found, file)?;
+        let kept = found.iter().filter(|symbol| SYMBOLS.contains(&symbol.name.as_str()));
+        Some(PythonFacts {
+            version,
+            found: format!("{how} of {file}"),
+            symbols: kept.map(|symbol| (symbol.name.clone(), symbol.address)).collect(),
+            free_threaded: found.iter().any(|symbol| symbol.name == FREE_THREADED),
+        })
+    }
+
+    fn version(&self, found: &[Symbol], file: &str) -> Option<((u8, u8), &'static str)> {
+        let told = found.iter().find(|symbol| symbol.name == VERSION).and_then(|symbol| {
+            let mut word = [0; 8];
+            (self.memory.read(symbol.address, &mut word) == 8).then(|| u64::from_le_bytes(word))
+        });
+        if let Some(number) = told.filter(|number| number >> 24 == 3) {
+            return Some(((3, (number >> 16) as u8), "symbols"));
+        }
+        let regions = self.memory.regions().iter().map(|region| region.name.as_str());
+        std::iter::once(file).chain(regions).find_map(version_in).map(|version| (version, "symbols and name"))
+    }
+}
+
+impl Memory for Target {
+    fn mappings(&self) -> &[Mapping] {
+        &self.mappings
+    }
+
+    fn present(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        self.memory.present(start, end)
+    }
+
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        let long = self.held.borrow().as_ref().is_some_and(|held| held.length() > LONGEST_STOP);
+        if long {
+            self.release();
+        }
+        self.memory.read(address, into)
+    }
+}
+
+fn mapping(region: &Region) -> Mapping {
+    Mapping {
+        start: region.start,
+        end: region.end,
+        readable: region.readable,
+        writable: region.writable,
+        executable: region.executable,
+        shared: region.shared,
+        offset: region.offset,
+        inode: region.inode,
+        name: region.name.clone(),
+    }
+}
+
+fn known<T>(reading: Reading<T>) -> Result<T, Refusal> {
+    match reading {
+        Reading::Known(value) => Ok(value),
+        Reading::Denied => Err(Refusal::Denied),
+        Reading::Gone => Err(Refusal::Gone),
+        Reading::Unsupported => Err(Refusal::Unsupported),
+    }
+}
+
+/// The version in a name such as `libpython3.9.so.1.0`, `python3.10` or `_json.cpython-39-x86_64-linux-gnu.so`.
+fn version_in(name: &str) -> Option<(u8, u8)> {
+    let behind = |mark: &str| {
+        let at = name.rfind(mark)? + mark.len();
+        let digits: String = name.get(at..)?.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u8>().ok()
+    };
+    behind("python3.").or_else(|| behind("cpython-3")).map(|minor| (3, minor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_stand_in_names() {
+        assert_eq!(version_in("/usr/lib/libpython3.9.so.1.0"), Some((3, 9)));
+        assert_eq!(version_in("/opt/bin/python3.10"), Some((3, 10)));
+        assert_eq!(version_in("/x/python3.13t"), Some((3, 13)));
+        assert_eq!(version_in("/x/_json.cpython-39-x86_64-linux-gnu.so"), Some((3, 9)));
+        assert_eq!(version_in("/x/_json.cpython-312-x86_64-linux-gnu.so"), Some((3, 12)));
+        assert_eq!(version_in("/usr/bin/python"), None);
+        assert_eq!(version_in("python3.999"), None);
+    }
+}
