@@ -16,6 +16,7 @@ STEP, EPOCH, EVAL, SAVE, LOAD, INFO, CUSTOM = 1, 2, 3, 4, 5, 6, 7
 START, END, POINT = 1, 2, 3
 CAN_STOP = 1
 INJECTED = "lowtide_agent"
+CALLBACK = "lowtide callback"
 
 _tried = False
 _following = False
@@ -62,8 +63,34 @@ def follow() -> None:
     _agent("start").start()
 
 
-def followed(framework: str) -> bool:
-    """Whether the agent tells the steps and phases of the training that runs now; else its callback has to."""
+def _job() -> Any:
+    """What the agent knows of the training that runs now; None where it follows nothing."""
     loaded = sys.modules.get(f"{INJECTED}.progress") or sys.modules.get("lowtide._agent.progress")
     job = getattr(loaded, "job", None)
-    return job is not None and not job.off and job.driver == framework
+    return job if job is not None and not job.off else None
+
+
+def claim() -> bool:
+    """Whether a callback has to make the marks itself: the agent does not know its framework.
+
+    Then the agent's hooks of what lies below it, such as torch's, stand back as for a framework they know.
+    """
+    job = _job()
+    if job is None:
+        return True
+    if job.driver is None:
+        job.takes_over(CALLBACK)
+    return bool(job.driver == CALLBACK)
+
+
+def release() -> None:
+    """The training of a callback that made the marks itself has ended."""
+    job = _job()
+    if job is not None and job.driver == CALLBACK:
+        job.hands_back()
+
+
+def followed() -> bool:
+    """Whether the agent follows the training that runs now by itself."""
+    job = _job()
+    return job is not None and job.driver not in (None, CALLBACK)

@@ -19,8 +19,7 @@ _CENSUS_SHARE = 0.01
 class Progress:
     """Marks, readings and the summary of one training run."""
 
-    def __init__(self, framework: str, cleanup_every: int | None = None) -> None:
-        self._framework = framework
+    def __init__(self, cleanup_every: int | None = None) -> None:
         _page.follow()
         self.cleanup = _cleanup.Cleanup(cleanup_every)
         self._first: _memory.Host | None = None
@@ -32,7 +31,7 @@ class Progress:
 
     def _page(self) -> _page.Page | None:
         """Where to write; nowhere when the agent follows the framework by itself: twice would count twice."""
-        return None if _page.followed(self._framework) else _page.page()
+        return _page.page() if _page.claim() else None
 
     def begin(self) -> None:
         """Training starts: what is here now is not growth."""
@@ -92,6 +91,7 @@ class Progress:
 
     def end(self) -> str:
         """The growth of the run, and the ten largest types and tensors."""
+        _page.release()
         first, last = self._first or _memory.host(), _memory.host()
         self._peak = max(self._peak, last.rss)
         lines = [

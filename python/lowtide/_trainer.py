@@ -37,7 +37,7 @@ class TrainerHooks:
         self.report_to_tracker = report_to_tracker
         self.print_summary = summary
         self.summary: str | None = None
-        self._progress = Progress("transformers", cleanup_every)
+        self._progress = Progress(cleanup_every)
         self._stopping = False
         self._evaluating = False
 

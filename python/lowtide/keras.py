@@ -30,7 +30,7 @@ class Callback(_Base):  # type: ignore[misc]
         self.save_on_stop = save_on_stop
         self.print_summary = summary
         self.summary: str | None = None
-        self._progress = Progress("keras", cleanup_every)
+        self._progress = Progress(cleanup_every)
         self._steps = 0
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:

@@ -41,8 +41,12 @@ class Callback(_Base):  # type: ignore[misc]
         self.log_every = log_every
         self.print_summary = summary
         self.summary: str | None = None
-        self._progress = Progress("lightning", cleanup_every)
+        self._progress = Progress(cleanup_every)
         self._last_step = 0
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Before anything of torch moves: who makes the marks of what comes."""
+        _page.claim()
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         """Remembers where memory starts."""
@@ -82,7 +86,7 @@ class Callback(_Base):  # type: ignore[misc]
         self._stop_if_asked(trainer)
 
     def _stop_if_asked(self, trainer: Any) -> None:
-        if _page.page() is None or trainer.world_size == 1 and _page.followed("lightning"):
+        if _page.page() is None or trainer.world_size == 1 and _page.followed():
             return
         # All ranks together: saving is a common act, and one that stops alone leaves the others waiting.
         asked = should_stop()
