@@ -4,7 +4,7 @@ use crate::commands::{cargo, output};
 use serde_json::Value;
 
 /// From a crate to those of ours it may use.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("lowtide-model", &[]),
     ("lowtide-wire", &["lowtide-model"]),
     ("lowtide-verdict", &["lowtide-model"]),
@@ -22,6 +22,7 @@ const ARROWS: [(&str, &[&str]); 9] = [
             "lowtide-verdict",
         ],
     ),
+    ("lowtide-serve", &["lowtide-model", "lowtide-wire", "lowtide-store", "lowtide-verdict"]),
     (
         "lowtide",
         &[
@@ -32,6 +33,7 @@ const ARROWS: [(&str, &[&str]); 9] = [
             "lowtide-store",
             "lowtide-verdict",
             "lowtide-run",
+            "lowtide-serve",
         ],
     ),
     ("xtask", &["lowtide-model", "lowtide-verdict", "lowtide-store"]),

@@ -2,10 +2,12 @@
 
 mod judging;
 mod scanning;
+mod showing;
 
 pub(crate) use judging::{AboutArgs, CheckArgs, CheckFormat, CompareArgs, ExplainArgs, GateArgs, StepRange};
 
 pub(crate) use scanning::ScanArgs;
+pub(crate) use showing::{ReportArgs, ReportTo};
 
 use crate::duration;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -39,6 +41,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Say which process, which kind of memory and which phase differ between runs, and whether it is more than noise
     Compare(CompareArgs),
+    /// Write one page to share: verdict, curve, evidence, processes, in one HTML file that opens anywhere
+    Report(ReportArgs),
     /// List recordings: command, length, peak, state
     List(ListArgs),
     /// Turn a recording into CSV or a Perfetto trace

@@ -33,6 +33,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Scan(args) => commands::scan::scan(&args),
         Command::Check(args) => commands::check::check(&args),
         Command::Compare(args) => commands::compare::compare(&args),
+        Command::Report(args) => commands::report::report(&args),
         Command::List(args) => commands::list::list(&args),
         Command::Export(args) => commands::export::export(&args),
         Command::Mark(args) => commands::mark::mark(&args),

@@ -204,6 +204,7 @@ impl LiveJudge {
         judge.set_resolution(self.doubt);
         judge.set_pace(by_steps);
         judge.set_running(self.running);
+        judge.set_drawn(self.drawn);
         judge
     }
 

@@ -31,6 +31,8 @@ pub struct Judge {
     resolution: f64,
     name: Option<String>,
     running: bool,
+    /// Whether anybody looks at a picture of it.
+    drawn: bool,
     kept_outside: Option<f64>,
     largest_example: Option<f64>,
     death: Option<Death>,
@@ -57,6 +59,7 @@ impl Judge {
             resolution: 0.0,
             name: None,
             running: false,
+            drawn: true,
             kept_outside: None,
             largest_example: None,
             death: None,
@@ -128,6 +131,11 @@ impl Judge {
     /// Samples taken so far.
     pub fn samples(&self) -> u64 {
         self.need.samples()
+    }
+
+    /// Says whether a picture of the answer is wanted.
+    pub(crate) fn set_drawn(&mut self, drawn: bool) {
+        self.drawn = drawn;
     }
 
     /// Says whether more samples will come. While they do, a leak must have been seen twice before it is called.
@@ -278,7 +286,7 @@ impl Judge {
             bytes_per_example: fill.filter(|_| kind == Kind::CacheFill).map(|f| f.bytes_per_example),
             matters: story.matters(),
             follows: periods.follows().map(|period| period.name).or(periods.saw_tooth()),
-            drawing: if self.running { Drawing::default() } else { story.drawing(&self.need) },
+            drawing: if self.drawn { story.drawing(&self.need) } else { Drawing::default() },
             explanations: story.explanations(),
             evidence: story.evidence(),
             ruled_out: story.ruled_out(),

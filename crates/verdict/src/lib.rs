@@ -19,6 +19,7 @@ mod killed;
 mod live;
 mod lives;
 mod marks;
+mod outcome;
 mod outlook;
 mod periods;
 mod phrases;
@@ -42,6 +43,7 @@ pub use fleet::{Member, rank_of, who_differs};
 pub use judge::{Judge, judge, judge_running};
 pub use killed::cut_off_note;
 pub use live::LiveJudge;
+pub use phrases::both;
 pub use roles::{Footprint, RoleFound, roles};
 pub use run::{RunVerdict, judge_recording, judge_recording_with};
 pub use series::Point;
@@ -49,7 +51,7 @@ pub use summary::{Course, RoleSummary, Summary, roles_of, summarize};
 pub use tally::{Tally, tally};
 pub use together::{Together, judge_together};
 pub use total::{Estimate, TreeTotal, tree_totals};
-pub use trace::{Trace, curve_of};
+pub use trace::{Steps, Trace, curve_of};
 pub use verdict::{
     Drawing, Explanation, Fits, FloorFacts, Forecast, Group, Kind, Outcome, ProcessNamed, RuledOut, SCHEMA,
     Settled, Verdict,

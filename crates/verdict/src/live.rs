@@ -41,6 +41,8 @@ pub struct LiveJudge {
     pub(crate) host_first: Option<HostRow>,
     pub(crate) now: f64,
     pub(crate) running: bool,
+    /// A recorder draws nothing.
+    pub(crate) drawn: bool,
     pub(crate) gaps: Gaps,
     pub(crate) deaths: Deaths,
     pub(crate) allocators: Allocators,
@@ -67,6 +69,7 @@ impl LiveJudge {
             host_first: None,
             now: 0.0,
             running: true,
+            drawn: false,
             gaps: Gaps::default(),
             deaths: Deaths::default(),
             allocators: Allocators::default(),
@@ -265,5 +268,6 @@ pub(crate) fn feed(recording: &Recording, asked: Context) -> LiveJudge {
     judge.set_limits(&recording.limits);
     judge.deaths.cut_off = recording.meta.state == Some(RunState::CutOff);
     judge.running = recording.meta.state == Some(RunState::Running);
+    judge.drawn = true;
     judge
 }

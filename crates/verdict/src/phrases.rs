@@ -10,7 +10,7 @@ pub(crate) fn size(bytes: f64) -> String {
 }
 
 /// A size in the units of the kernel and in those of data sheets and logs.
-pub(crate) fn both(bytes: f64) -> String {
+pub fn both(bytes: f64) -> String {
     if bytes >= 1e9 { format!("{} ({:.1} GB)", size(bytes), bytes / 1e9) } else { size(bytes) }
 }
 

@@ -191,6 +191,7 @@ impl LiveJudge {
         judge.set_context(context);
         judge.set_pace(if by_steps { self.marks.pace() } else { None });
         judge.set_running(self.running);
+        judge.set_drawn(self.drawn);
         judge.set_outside_data(self.kept_outside(&track), self.marks.largest_example);
         let death = self.death().filter(|death| role == Role::Trainer || death.is_of(key));
         judge.set_death(death.clone());
@@ -313,6 +314,7 @@ impl LiveJudge {
             judge.set_context(Context { limit, limit_from, ..self.marks.known(&self.asked) });
             judge.set_resolution(self.doubt);
             judge.set_running(self.running);
+            judge.set_drawn(self.drawn);
             let mut verdict = judge.verdict();
             if verdict.group == Group::Flat {
                 continue;

@@ -57,10 +57,12 @@ impl Trace {
 }
 
 /// Steps by the time they were told.
-struct Steps(Vec<(Tick, f64)>);
+#[derive(Clone, Debug, Default)]
+pub struct Steps(Vec<(Tick, f64)>);
 
 impl Steps {
-    fn of(marks: &[Mark]) -> Self {
+    /// Gathers them from the marks of a run.
+    pub fn of(marks: &[Mark]) -> Self {
         let mut steps: Vec<(Tick, f64)> = Vec::new();
         for mark in marks.iter().filter(|mark| mark.kind == MarkKind::Step && mark.number.is_finite()) {
             // Several ranks tell the same step; only the first telling of a new one counts.
@@ -72,7 +74,7 @@ impl Steps {
     }
 
     /// The step at a moment; none before the first.
-    fn at(&self, tick: Tick) -> Option<f64> {
+    pub fn at(&self, tick: Tick) -> Option<f64> {
         let after = self.0.partition_point(|(told, _)| *told <= tick);
         self.0.get(after.checked_sub(1)?).map(|(_, step)| *step)
     }

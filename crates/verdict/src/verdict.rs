@@ -248,7 +248,7 @@ pub struct Verdict {
 pub struct Drawing {
     /// What x counts.
     pub axis: Axis,
-    /// The curve as it was judged. Empty while a run goes on: nobody draws then.
+    /// The curve as it was judged. Empty in a recorder: nobody draws there.
     pub curve: Vec<Point>,
     /// Its floor.
     pub floor: Vec<(f64, f64)>,

@@ -12,6 +12,7 @@ pub(crate) mod list;
 pub(crate) mod man;
 pub(crate) mod mark;
 pub(crate) mod recorder;
+pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod scan;
 pub(crate) mod subject;

@@ -19,9 +19,10 @@ pub(crate) use ending::Ending;
 pub(crate) use gates::{gates_github, gates_json, gates_junit, gates_text};
 pub(crate) use jobs::{job_line, jobs_json, jobs_text};
 pub(crate) use list::{ListedRun, list_json, list_text};
+pub(crate) use lowtide_verdict::both;
 pub(crate) use plot::plot;
 pub(crate) use scan::{Growth, scan_json, scan_text};
-pub(crate) use verdict::{Page, both, together_text};
+pub(crate) use verdict::{Page, together_text};
 
 use lowtide_model::{LimitHeld, LimitKind};
 use std::io::{ErrorKind, IsTerminal, Write};

@@ -4,9 +4,9 @@
 //! Every column of dots spans the lowest to the highest value in its stretch of x, so no peak is lost. The floor is the
 //! engine's own; it is drawn where the curve stands above it, because elsewhere the curve is the floor.
 
-use super::verdict::{both, wrapped};
+use super::verdict::wrapped;
 use lowtide_model::{Axis, Bytes};
-use lowtide_verdict::{Drawing, Point};
+use lowtide_verdict::{Drawing, Point, both};
 use std::fmt::Write as _;
 
 /// Without a terminal.

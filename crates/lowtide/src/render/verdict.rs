@@ -5,8 +5,7 @@
 
 use super::plain;
 use crate::commands::subject::{Answer, What};
-use lowtide_model::Bytes;
-use lowtide_verdict::{Fits, Kind, Together, Verdict};
+use lowtide_verdict::{Kind, Together, Verdict};
 use std::fmt::Write as _;
 
 /// Room for the names of rows.
@@ -33,7 +32,7 @@ impl Page<'_> {
             rows.row("Of", &self.answer.subject.label);
         }
         process(main, &mut rows);
-        rows.row("Outcome", &outcome(main));
+        rows.row("Outcome", &main.outcome_words());
         body(main, &mut rows);
         for finding in &self.answer.run.findings {
             rows.text.push('\n');
@@ -98,42 +97,6 @@ pub(crate) fn together_text(together: &Together, width: Option<usize>) -> String
     rows.sentence(&together.headline);
     rows.rows("Evidence", &together.evidence);
     rows.text
-}
-
-fn outcome(verdict: &Verdict) -> String {
-    let Verdict { outcome, confidence, .. } = verdict;
-    let limit = outcome.limit_bytes.map(|limit| {
-        let from = outcome.limit_from.as_deref().map(|from| format!(", from {from}")).unwrap_or_default();
-        format!("the limit is {}{from}", both(limit))
-    });
-    let words = match (outcome.is, outcome.needs_bytes, limit) {
-        (Fits::Exceeds, _, Some(limit)) if outcome.death.is_some() => {
-            format!("exceeds: it needed more than there was; {limit}")
-        }
-        (Fits::Fits, Some(needs), Some(limit)) => format!("fits: needs at most {}; {limit}", both(needs)),
-        (Fits::Tight, Some(needs), Some(limit)) => format!("tight: needs up to {}; {limit}", both(needs)),
-        (Fits::Exceeds, _, Some(limit)) if verdict.verdict == Kind::TooEarly => {
-            format!("exceeds, if it goes on like this; {limit}")
-        }
-        (Fits::Exceeds, Some(needs), Some(limit)) => format!("exceeds: needs {}; {limit}", both(needs)),
-        (Fits::Exceeds, None, Some(limit)) => format!("exceeds: nothing bounds it; {limit}"),
-        (Fits::Unknown, _, Some(limit)) => {
-            format!("unknown: it is too early to say what will be needed; {limit}")
-        }
-        (Fits::Unknown | Fits::Fits | Fits::Tight | Fits::Exceeds, Some(needs), _) => {
-            format!("unknown: {} so far, and no limit is known (--limit tells one)", both(needs))
-        }
-        (Fits::Unknown | Fits::Fits | Fits::Tight | Fits::Exceeds, None, _) => {
-            "unknown: no limit is known (--limit tells one)".to_owned()
-        }
-    };
-    format!("{words}. Confidence {confidence:.2}")
-}
-
-/// A size in the units of the kernel and in those of data sheets and logs.
-pub(crate) fn both(bytes: f64) -> String {
-    let size = Bytes::from_f64(bytes);
-    if bytes >= 1e9 { format!("{size} ({:.1} GB)", bytes / 1e9) } else { size.to_string() }
 }
 
 /// Rows under a sentence: the name once, then its lines.

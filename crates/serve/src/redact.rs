@@ -1,0 +1,46 @@
+//! Takes out of a text what would tell strangers where somebody works: folders, home names, hosts.
+
+/// A word with its folders taken away: the last part stays, because it names the program or the script.
+pub(crate) fn word(word: &str) -> String {
+    let (before, value) = match word.split_once('=') {
+        Some((flag, value)) if flag.starts_with('-') || !flag.contains('/') => (format!("{flag}="), value),
+        Some(_) | None => (String::new(), word),
+    };
+    if !value.contains('/') && !value.starts_with('~') {
+        return word.to_owned();
+    }
+    let end = value.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    if value.contains("://") { format!("{before}<address>") } else { format!("{before}<path>/{end}") }
+}
+
+/// Every word of a command.
+pub(crate) fn command(argv: &[String]) -> String {
+    argv.iter().map(|one| text(one)).collect::<Vec<_>>().join(" ")
+}
+
+/// Every word of a sentence.
+pub(crate) fn text(text: &str) -> String {
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn folders_go_and_names_stay() {
+        let argv =
+            ["/home/ada/venv/bin/python", "train.py", "--data=/mnt/secret/set", "--lr", "1e-4", "s3://b/x"];
+        let told = command(&argv.map(str::to_owned));
+        assert_eq!(told, "<path>/python train.py --data=<path>/set --lr 1e-4 <address>");
+    }
+
+    proptest! {
+        #[test]
+        fn no_folder_survives(folder in "[a-z]{3,12}", name in "[a-z]{1,8}") {
+            let told = text(&format!("cgroup /home/{folder}Q/x/{name} is full"));
+            prop_assert!(!told.contains(&format!("{folder}Q")), "{}", told);
+        }
+    }
+}
