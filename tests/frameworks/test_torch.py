@@ -39,3 +39,38 @@ def test_results_and_random_state_are_the_same_bit_for_bit(run):
     with_agent, without = run("plain.py", 2, "fork", 2).said, run("plain.py", 2, "fork", 2, agent=False).said
     assert with_agent.pop("pid") != without.pop("pid")
     assert with_agent == without
+
+
+def test_output_is_the_same_with_every_warning_shown(run):
+    always = {"PYTHONWARNINGS": "always"}
+    with_agent, without = (
+        run("plain.py", 0, "none", 1, env=always),
+        run("plain.py", 0, "none", 1, agent=False, env=always),
+    )
+    assert with_agent.code == without.code == 0
+    assert with_agent.stderr == without.stderr
+
+
+@pytest.mark.parametrize(
+    "what", ["gan", "scaler", "breaks", "stream", "side_by_side", "threads", "forked", "quiet_failure"]
+)
+def test_loops_out_of_the_ordinary(run, what):
+    result = run("odd.py", what)
+    said, page = result.said, result.page
+    assert result.stderr == ""
+    for name, told in {"steps": page.steps, "micro": page.micro, "examples": page.examples}.items():
+        assert said.get(name, told) == told, name
+    for name in ("epoch", "eval"):
+        if name + "s" in said:
+            assert page.count(name, "start") == page.count(name, "end") == said[name + "s"]
+    assert page.count("custom", "point") == said.get("custom", 0)
+    assert page.state == said.get("off", 3)
+    if "child" in said:
+        assert result.pages[said["child"]].steps == said["child_steps"]
+
+
+def test_a_compiled_step_is_compiled_the_same(run):
+    with_agent, without = run("odd.py", "compiled"), run("odd.py", "compiled", agent=False)
+    assert {**with_agent.said, "pid": 0} == {**without.said, "pid": 0}
+    # Nobody calls the hook inside a compiled step: not counted, and not guessed.
+    assert with_agent.page.steps == 0

@@ -9,14 +9,11 @@ import sys
 
 from .progress import now
 
-#: Steps between two counts of tensors, at least.
-STEPS_BETWEEN = 10
 #: One part in so many of the job's time may go into counting tensors.
 SHARE = 1000
 #: First guess of what one live block of memory costs, in ns (0.2 us an object were measured).
 NS_A_BLOCK = 200
 
-_tensor_step = 0
 _tensor_next = None
 
 
@@ -43,11 +40,8 @@ def place(page, _now):
 
 
 def tensors(page, step, at):
-    """Counts live tensors when it is due."""
-    global _tensor_step, _tensor_next
-    if step - _tensor_step < STEPS_BETWEEN and step >= _tensor_step:
-        return
-    _tensor_step = step
+    """Counts live tensors when it is due; called every tenth step."""
+    global _tensor_next
     if _tensor_next is None:
         _tensor_next = at + SHARE * NS_A_BLOCK * sys.getallocatedblocks()
     if at < _tensor_next:
@@ -89,5 +83,3 @@ def count_tensors(torch):
         else:
             device += size
     return count, host, device
-
-

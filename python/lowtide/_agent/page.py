@@ -11,7 +11,7 @@ import mmap
 import os
 import sys
 from _thread import allocate_lock
-from collections import deque
+from _collections import deque
 from time import clock_gettime_ns
 
 SIZE = 65536
@@ -21,9 +21,9 @@ UNKNOWN = (1 << 64) - 1
 #: CLOCK_BOOTTIME: goes on while the machine sleeps, and is the recorder's clock.
 BOOTTIME = 7
 
-# Slots of eight bytes (offset / 8).
+# Cells of eight bytes (offset / 8).
 _MAGIC, _VERSION, _PID, _START, _RANK, _WORLD, _STATE, _FLAGS = range(8)
-_STEPS, _STEP_TIME, _EPOCH, _MICRO, _EXAMPLES, _HOOK_NS = range(8, 14)
+_STEPS, _STEP_TIME, EPOCH, MICRO, EXAMPLES, _HOOK_NS = range(8, 14)
 _GPU_ALLOCATED, _GPU_RESERVED, _TENSORS, _TENSORS_CPU, _TENSORS_DEVICE = range(14, 19)
 _REQUEST, _REQUEST_NUMBER, _TAKEN, _DONE = range(32, 36)
 _HEAD = 64
@@ -45,8 +45,8 @@ CAN_STOP, CAN_SQUEEZE = 1, 2
 SAVE_AND_STOP = 1
 
 _COUNTERS = {
-    "micro_batches": _MICRO,
-    "examples": _EXAMPLES,
+    "micro_batches": MICRO,
+    "examples": EXAMPLES,
     "hook_ns": _HOOK_NS,
     "gpu_allocated": _GPU_ALLOCATED,
     "gpu_reserved": _GPU_RESERVED,
@@ -120,7 +120,7 @@ class Page:
     def epoch(self, x):
         """How far the job is, in passes over its data: 1.5 is the middle of the second."""
         try:
-            self._f64[_EPOCH] = x
+            self._f64[EPOCH] = x
         except Exception:
             pass
 
@@ -145,10 +145,19 @@ class Page:
         """Nanoseconds spent inside hooks so far."""
         self._u64[_HOOK_NS] = ns
 
+    @property
+    def micro_batches(self):
+        """Micro-batches taken so far."""
+        return self._u64[MICRO]
+
     def took(self, micro_batches, examples):
-        """Micro-batches and examples taken from training loaders so far."""
-        self._u64[_MICRO] = micro_batches
-        self._u64[_EXAMPLES] = examples
+        """So many more were taken from training loaders."""
+        self._u64[MICRO] += micro_batches
+        self._u64[EXAMPLES] += examples
+
+    def cells(self):
+        """The page as whole numbers and as fractions, for those who store at every batch."""
+        return self._u64, self._f64
 
     def counters(self, **values):
         """Sets absolute counters by name: micro_batches, examples, hook_ns, gpu_allocated, tensors and so on."""
@@ -262,7 +271,7 @@ def move_page(folder):
 
 def goodbye():
     """A clean end."""
-    if _page is not None and _page.pid == os.getpid():
+    if _page is not None and _page.pid == os.getpid() and _page._u64[_STATE] != OFF:
         _page.state(GOODBYE)
 
 

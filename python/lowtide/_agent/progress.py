@@ -15,6 +15,7 @@ from .page import ACTIVE, BOOTTIME, OFF
 SECOND = 1_000_000_000
 #: After so many failures inside hooks the agent withdraws.
 MOST_FAILURES = 25
+TENTH = 10
 #: Rounds with the same optimizers after which their set counts as settled.
 SETTLED = 2
 
@@ -37,15 +38,15 @@ class Progress:
         #: A pass is open: its number is known.
         self.in_epoch = False
         self.epochs_begun = 0
-        self.micro_batches = 0
-        self.examples = 0
+        #: A loop is not yet known for what it is: `open` is called at steps.
+        self.unsettled = False
+        self.micro_at_steps = []
         self.hook_ns = 0
         self.worker = False
         self.steps = 0
         self._round = set()
         self._last_round = None
         self._same_rounds = 0
-        self._stepped = []
         self._slow_at = 0
         self._told = {}
         self._known = set()
@@ -53,8 +54,9 @@ class Progress:
         self.optimizers = []
         #: Called at most once a second at a step's end, with (page, nanoseconds).
         self.slow = []
-        #: Called at every step's end with (page, step, nanoseconds).
-        self.each = []
+        #: Called every TENTH step, and at each step while `unsettled`, with (page, step, nanoseconds).
+        self.tenth = []
+        self.open = []
 
     def optimizer_stepped(self, optimizer):
         """An optimizer finished a step: counts, unless somebody else tells the number."""
@@ -89,16 +91,16 @@ class Progress:
         self.steps = number
         if not page.told:
             page.count_step(number, began)
-        for call in self.each:
-            call(page, number, began)
+        if self.unsettled:
+            for call in self.open:
+                call(page, number, began)
+        if number % TENTH == 0:
+            for call in self.tenth:
+                call(page, number, began)
         if began - self._slow_at >= SECOND:
             self._slow_at = began
             for call in self.slow:
                 call(page, began)
-        self.spent(page, began)
-
-    def spent(self, page, began):
-        """Adds the time since `began` to what hooks have cost."""
         self.hook_ns += clock_gettime_ns(BOOTTIME) - began
         page.cost(self.hook_ns)
 
@@ -186,7 +188,7 @@ def activate():
 def _after_fork_in_child():
     global job
     old, job = job, Progress()
-    job.slow, job.each, job.optimizers = old.slow, old.each, old.optimizers
+    job.slow, job.tenth, job.open, job.optimizers = old.slow, old.tenth, old.open, old.optimizers
     activate()
 
 

@@ -34,11 +34,30 @@ HOOKS = {
 
 
 def start():
-    """Opens the page and installs the import hook; does nothing where nobody records."""
-    if page.open_page() is None:
+    """Opens the page and installs the import hook; does nothing where nobody records, and never raises."""
+    try:
+        if page.open_page() is not None:
+            atexit.register(_leave)
+            imports.install({name: _later(*where) for name, where in HOOKS.items()})
+    except Exception:
+        pass
+
+
+def chain(ours):
+    """Runs the user's own `sitecustomize`, as `import` would without us: its errors are the user's."""
+    here = ours.rpartition("/")[0]
+    # The program sees the path it would have had; child processes inherit the variable. In place, for those who hold it.
+    sys.path[:] = [entry for entry in sys.path if entry != here]
+    spec = sys.modules["_frozen_importlib_external"].PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is None or spec.origin == ours:
         return
-    atexit.register(_leave)
-    imports.install({name: _later(*where) for name, where in HOOKS.items()})
+    module = sys.modules["_frozen_importlib"].module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop("sitecustomize", None)
+        raise
 
 
 def _leave():

@@ -12,11 +12,14 @@ import weakref
 
 from . import hooking, progress
 from . import page as _page
+from .page import EPOCH, EXAMPLES, MICRO
 
 #: Parameters looked at to find out whether a module is the one being trained.
 MOST_PARAMETERS = 2000
 #: Steps with the same number of micro-batches after which that number is told as the accumulation.
 STEPS_FOR_ACCUM = 3
+#: Steps after which nothing more is learnt of it.
+STEPS_TO_LEARN = 64
 
 #: Loops that wrap a loader's own iteration (accelerate), by the identity of the inner loader.
 outer = {}
@@ -40,7 +43,8 @@ class Loop:
     """One iteration over one loader."""
 
     __slots__ = (
-        "loader", "role", "began", "batches", "marked", "leads", "ended", "length", "batch", "rows", "told", "__weakref__"
+        "loader", "role", "began", "batches", "marked", "leads", "ended", "length", "batch", "rows", "told",
+        "quick", "micro", "examples", "passes", "u64", "f64", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, loader):
@@ -51,17 +55,31 @@ class Loop:
         #: It is the pass that is told, not one beside it.
         self.leads = False
         self.ended = False
+        #: Batches that are in the page's counters.
         self.told = 0
+        #: Nothing is left to find out: a batch is three stores.
+        self.quick = False
         self.length, self.batch, self.rows = _sizes(loader)
         self.role = _role()
+        progress.job.unsettled = True
 
     def took(self, data):
         """A batch was taken."""
+        self.batches = taken = self.batches + 1
+        if self.quick:
+            self.told = taken
+            self.u64[MICRO] = self.micro + taken
+            rows = taken * self.batch
+            self.u64[EXAMPLES] = self.examples + (rows if rows < self.rows else self.rows)
+            if self.passes is not None:
+                self.f64[EPOCH] = self.passes + taken / self.length
+        elif self.role != PART:
+            self._took(data)
+
+    def _took(self, data):
         global _newest
-        self.batches += 1
-        if self.role == PART:
-            return
         if _newest() is not self:
+            _slow_down()
             _newest = weakref.ref(self)
         if self.role == DRIVEN:
             if self.batches == 1 and progress.job.driver == "lightning":
@@ -102,8 +120,7 @@ class Loop:
                 self.marked = False
             self.role = TRAINING
         if self.role == TRAINING:
-            if not self.marked:
-                self.mark()
+            self.mark()
             if self.leads and self.told < self.batches:
                 self._count(None)
 
@@ -120,6 +137,7 @@ class Loop:
         if self.ended:
             return
         self.ended = True
+        self.quick = False
         if self.marked and self.role == EVALUATION:
             progress.job.end_eval()
         elif self.leads:
@@ -132,23 +150,34 @@ class Loop:
             pass
 
     def _count(self, data):
-        job = progress.job
         page = _page.current()
         if page is None:
             return
         fresh = self.batches - self.told
         self.told = self.batches
-        job.micro_batches += fresh
-        job.examples += self._examples(data, fresh)
-        page.took(job.micro_batches, job.examples)
-        if self.length and self.leads and job.in_epoch:
-            page.epoch(job.epoch_number + self.batches / self.length)
+        page.took(fresh, self._examples(data, fresh))
+        self.passes = None
+        if self.length and self.leads and progress.job.in_epoch:
+            self.passes = progress.job.epoch_number
+            page.epoch(self.passes + self.batches / self.length)
+        if self.rows and self.batch and _newest() is self and not self.ended:
+            self.u64, self.f64 = page.cells()
+            self.micro = self.u64[MICRO] - self.batches
+            self.examples = self.u64[EXAMPLES] - min(self.batches * self.batch, self.rows)
+            self.quick = True
 
     def _examples(self, data, fresh):
-        if self.rows:
+        if self.rows and self.batch:
             before = self.batches - fresh
             return min(self.batches * self.batch, self.rows) - min(before * self.batch, self.rows)
         return fresh * (_rows_of(data) or self.batch or 0)
+
+
+def _slow_down():
+    # The page's counters are written by one loop at a time.
+    newest = _newest()
+    if newest is not None:
+        newest.quick = False
 
 
 def _role():
@@ -180,11 +209,12 @@ def hook_dataloader(module):
         return False
     hooking.replace(loader, "__iter__", _make_iter)
     for kind in kinds:
+        kind._lowtide = None
         # Inside `__next__`, so that warnings still name the user's own line.
         hooking.replace(kind, "_next_data", _make_next)
-    if stepped not in progress.job.each:
-        progress.job.each.append(stepped)
+    if optimizer_seen not in progress.job.optimizers:
         progress.job.optimizers.append(optimizer_seen)
+        progress.job.open.append(stepped)
     return True
 
 
@@ -211,7 +241,7 @@ def begin(loader):
 
 def _make_next(function):
     def _next_data(self):
-        loop = self.__dict__.get("_lowtide")
+        loop = self._lowtide
         if loop is None:
             return function(self)
         try:
@@ -233,31 +263,29 @@ def _make_next(function):
 
 
 def stepped(page, step, _at):
-    """At each step's end: the newest loop is training; and the accumulation, once it is sure."""
+    """At a step's end, while something is open: the newest loop is training; the accumulation, once it is sure."""
     job = progress.job
-    if job.driver is not None:
-        return
     newest = _newest()
-    if newest is not None and not newest.ended:
+    if job.driver is None and newest is not None and not newest.ended:
         newest.stepped()
-    _learn_accum(job, step)
+    job.unsettled = job.driver is None and _learn_accum(job, page, step)
 
 
-def _learn_accum(job, step):
-    if step > 64:
-        return
-    seen = job._stepped
-    seen.append(job.micro_batches)
-    if len(seen) > STEPS_FOR_ACCUM + 1:
-        del seen[0]
-    gaps = {late - early for early, late in zip(seen, seen[1:])}
-    if len(seen) <= STEPS_FOR_ACCUM or len(gaps) != 1:
-        return
+def _learn_accum(job, page, step):
+    """Tells how many micro-batches make a step, as soon as some steps in a row agree; whether to look on."""
+    seen = job.micro_at_steps
+    if len(seen) > STEPS_TO_LEARN:
+        return False
+    seen.append(page.micro_batches)
+    recent = seen[-1 - STEPS_FOR_ACCUM :]
+    gaps = {late - early for early, late in zip(recent, recent[1:])}
+    if len(recent) <= STEPS_FOR_ACCUM or len(gaps) != 1 or 0 in gaps:
+        return True
     accum = gaps.pop()
     leader = _training()
-    if accum > 0:
-        length = leader.length if leader is not None else None
-        job.tell(accum=accum, epoch_steps=-(-length // accum) if length else None)
+    length = leader.length if leader is not None else None
+    job.tell(accum=accum, epoch_steps=-(-length // accum) if length else None)
+    return False
 
 
 def hook_worker(module):
@@ -269,7 +297,9 @@ def hook_worker(module):
 
     def before(args, kwargs):
         progress.job.worker = True
-        progress.job.tell(role="loader_worker", worker=kwargs.get("worker_id", args[index] if index < len(args) else None))
+        progress.job.tell(
+            role="loader_worker", worker=kwargs.get("worker_id", args[index] if index < len(args) else None)
+        )
 
     hooking.replace(module, "_worker_loop", hooking.around(before, lambda token: None))
     return True
@@ -403,6 +433,8 @@ def _tell_eval(loader):
 
 def _after_fork_in_child():
     global _training, _newest, _evaluation, _evaluated
+    # A loop that goes on in the child must not write to its parent's page.
+    _slow_down()
     _training = _newest = _evaluation = _evaluated = _none
     outer.clear()
 

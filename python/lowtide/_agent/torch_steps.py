@@ -8,6 +8,9 @@ import sys
 
 from . import hooking, meters, progress
 
+#: torch.compiler.is_compiling is there from this version on.
+COMPILER_SINCE = (2, 3)
+
 
 def hook_optimizer(module):
     """torch.optim.optimizer was executed."""
@@ -16,27 +19,25 @@ def hook_optimizer(module):
         return False
     if not any(getattr(hook, hooking._MARK, False) for hook in module._global_optimizer_post_hooks.values()):
         register(_make_hook(sys.modules["torch"]))
-    for call, calls in ((meters.gpu, progress.job.slow), (meters.place, progress.job.slow)):
+    job = progress.job
+    for call, calls in ((meters.gpu, job.slow), (meters.place, job.slow), (meters.tensors, job.tenth)):
         if call not in calls:
             calls.append(call)
-    if meters.tensors not in progress.job.each:
-        progress.job.each.append(meters.tensors)
     return True
 
 
 def _make_hook(torch):
-    def compiling():
-        return False
-
     def stepped(optimizer, args, kwargs):
-        if is_compiling():
-            return
         try:
             progress.job.optimizer_stepped(optimizer)
         except Exception:
             progress.job.failed()
 
-    is_compiling = getattr(getattr(torch, "_utils", None), "is_compiling", None)
-    is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", is_compiling) or compiling
-    setattr(stepped, hooking._MARK, True)
-    return stepped
+    def stepped_unless_compiling(optimizer, args, kwargs):
+        if not torch.compiler.is_compiling():
+            stepped(optimizer, args, kwargs)
+
+    major, minor = torch.__version__.split(".")[:2]
+    hook = stepped_unless_compiling if (int(major), int(minor)) >= COMPILER_SINCE else stepped
+    setattr(hook, hooking._MARK, True)
+    return hook

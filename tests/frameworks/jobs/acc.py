@@ -33,7 +33,7 @@ def main():
         said["epochs"] += 1
         model.eval()
         with torch.no_grad():
-            for x, y in test:
+            for x, _ in test:
                 model(x)
         said["evals"] += 1
     accelerator.save_state("state")

@@ -1,0 +1,130 @@
+"""What the agent costs, beside the same program without it, in one run: start-up of Python, and each optimizer step.
+
+    python python/bench_agent.py [--rounds N] [--json]
+
+Rounds alternate, with and without. Start-up is the CPU time of `python -c pass` (median and the middle half of the
+differences). A step is timed by the agent itself (time inside hooks, from its page) and, where torch can be imported,
+by the same loop of 20,000 tiny optimizer steps and batches. Results are compared bit for bit. Prints JSON with --json.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+AGENT = Path(__file__).resolve().parent / "lowtide/_agent"
+
+STEPS = 20_000
+LOOP = (
+    """
+import json, sys, time
+import torch
+torch.set_num_threads(1)
+torch.manual_seed(1)
+rows = torch.utils.data.TensorDataset(torch.randn(%d, 1))
+weight = torch.nn.Parameter(torch.zeros(1))
+optimizer = torch.optim.SGD([weight], lr=0.01)
+begun = time.process_time_ns()
+for (x,) in torch.utils.data.DataLoader(rows, batch_size=1):
+    weight.grad = x[0]
+    optimizer.step()
+print(json.dumps({"ns": time.process_time_ns() - begun, "weight": weight.item().hex()}))
+"""
+    % STEPS
+)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(Path(folder), options.rounds)
+    print(json.dumps(found) if options.json else words(found))
+
+
+def measure(folder, rounds):
+    site = folder / "site"
+    shutil.copytree(AGENT, site / "lowtide_agent", ignore=shutil.ignore_patterns("__pycache__"))
+    (site / "lowtide_agent/sitecustomize.py").rename(site / "sitecustomize.py")
+    marks = folder / "marks"
+    marks.mkdir(mode=0o700)
+    plain = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "LOWTIDE_MARKS")}
+    agent = {**plain, "PYTHONPATH": str(site), "LOWTIDE_MARKS": str(marks)}
+    found = {"python": sys.version.split()[0], "first_start_ms": cpu_ms("pass", agent)}
+    pairs = [(cpu_ms("pass", plain), cpu_ms("pass", agent)) for _ in range(rounds)]
+    found["start_ms"] = summary(pairs)
+    if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, env=plain).returncode == 0:
+        found.update(steps(plain, agent, marks, max(3, rounds // 4)))
+    return found
+
+
+def steps(plain, agent, marks, rounds):
+    pairs, weights, inside = [], set(), []
+    for _ in range(rounds):
+        without, with_agent = loop(plain), loop(agent)
+        weights |= {without["weight"], with_agent["weight"]}
+        pairs.append((without["ns"] / STEPS / 1e3, with_agent["ns"] / STEPS / 1e3))
+    for file in marks.iterdir():
+        page = file.read_bytes()
+        counted, hook_ns = struct.unpack_from("<Q", page, 64)[0], struct.unpack_from("<Q", page, 104)[0]
+        if counted == STEPS:
+            inside.append(hook_ns / STEPS / 1e3)
+    return {
+        "step_us": summary(pairs),
+        "inside_hook_us": statistics.median(inside),
+        "counted_exactly": len(inside) == rounds,
+        "same_bits": len(weights) == 1,
+    }
+
+
+def loop(env):
+    done = subprocess.run([sys.executable, "-c", LOOP], env=env, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def cpu_ms(code, env):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", code], env=env, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1e3 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def summary(pairs):
+    differences = sorted(with_agent - without for without, with_agent in pairs)
+    quarter = len(differences) // 4
+    return {
+        "without": statistics.median(p[0] for p in pairs),
+        "with": statistics.median(p[1] for p in pairs),
+        "added": statistics.median(differences),
+        "added_middle_half": [differences[quarter], differences[-1 - quarter]],
+    }
+
+
+def words(found):
+    start = found["start_ms"]
+    lines = [
+        "Python %s" % found["python"],
+        "start-up: %.1f ms CPU without, %.1f with, %.1f more (middle half %.1f to %.1f); very first %.1f"
+        % (start["without"], start["with"], start["added"], *start["added_middle_half"], found["first_start_ms"]),
+    ]
+    if "step_us" in found:
+        step = found["step_us"]
+        lines.append(
+            "step and batch: %.2f us without, %.2f with, %.2f more (middle half %.2f to %.2f); inside the hook %.2f"
+            % (step["without"], step["with"], step["added"], *step["added_middle_half"], found["inside_hook_us"])
+        )
+        lines.append("counted exactly: %s; same bits: %s" % (found["counted_exactly"], found["same_bits"]))
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
