@@ -22,13 +22,13 @@ from pathlib import Path
 AGENT = Path(__file__).resolve().parent / "lowtide/_agent"
 
 STEPS = 20_000
-LOOP = (
-    """
+LOOP = """
 import json, sys, time
 import torch
 torch.set_num_threads(1)
 torch.manual_seed(1)
-rows = torch.utils.data.TensorDataset(torch.randn(%d, 1))
+steps = int(sys.argv[1])
+rows = torch.utils.data.TensorDataset(torch.randn(steps, 1))
 weight = torch.nn.Parameter(torch.zeros(1))
 optimizer = torch.optim.SGD([weight], lr=0.01)
 begun = time.process_time_ns()
@@ -37,8 +37,6 @@ for (x,) in torch.utils.data.DataLoader(rows, batch_size=1):
     optimizer.step()
 print(json.dumps({"ns": time.process_time_ns() - begun, "weight": weight.item().hex()}))
 """
-    % STEPS
-)
 
 
 def main():
@@ -62,7 +60,10 @@ def measure(folder, rounds):
     found = {"python": sys.version.split()[0], "first_start_ms": cpu_ms("pass", agent)}
     pairs = [(cpu_ms("pass", plain), cpu_ms("pass", agent)) for _ in range(rounds)]
     found["start_ms"] = summary(pairs)
-    if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, env=plain).returncode == 0:
+    if (
+        subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, env=plain, check=False).returncode
+        == 0
+    ):
         found.update(steps(plain, agent, marks, max(3, rounds // 4)))
     return found
 
@@ -87,7 +88,7 @@ def steps(plain, agent, marks, rounds):
 
 
 def loop(env):
-    done = subprocess.run([sys.executable, "-c", LOOP], env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", LOOP, str(STEPS)], env=env, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
@@ -112,18 +113,22 @@ def summary(pairs):
 def words(found):
     start = found["start_ms"]
     lines = [
-        "Python %s" % found["python"],
-        "start-up: %.1f ms CPU without, %.1f with, %.1f more (middle half %.1f to %.1f); very first %.1f"
-        % (start["without"], start["with"], start["added"], *start["added_middle_half"], found["first_start_ms"]),
+        f"Python {found['python']}",
+        f"start-up, ms of CPU: {side_by_side(start)}; the very first {found['first_start_ms']:.2f}",
     ]
     if "step_us" in found:
-        step = found["step_us"]
-        lines.append(
-            "step and batch: %.2f us without, %.2f with, %.2f more (middle half %.2f to %.2f); inside the hook %.2f"
-            % (step["without"], step["with"], step["added"], *step["added_middle_half"], found["inside_hook_us"])
-        )
-        lines.append("counted exactly: %s; same bits: %s" % (found["counted_exactly"], found["same_bits"]))
+        lines += [
+            f"step and batch, us of CPU: {side_by_side(found['step_us'])}",
+            f"inside the step's hook, us: {found['inside_hook_us']:.2f}",
+            f"counted exactly: {found['counted_exactly']}; same bits: {found['same_bits']}",
+        ]
     return "\n".join(lines)
+
+
+def side_by_side(what):
+    low, high = what["added_middle_half"]
+    more = f"{what['added']:.2f} more (middle half {low:.2f} to {high:.2f})"
+    return f"{what['without']:.2f} without, {what['with']:.2f} with, {more}"
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-import marks  # noqa: E402
+import marks
 
 HERE = Path(__file__).resolve().parent
 AGENT = HERE.parents[1] / "python/lowtide/_agent"
@@ -28,7 +28,8 @@ def site(tmp_path_factory):
 class Result:
     """How a job ended: what it printed as its last line (JSON), and the pages it left."""
 
-    def __init__(self, done, folder):
+    def __init__(self, done, folder, work):
+        self.work = work
         self.stdout, self.stderr, self.code = done.stdout, done.stderr, done.returncode
         self.pages = marks.read(folder) if folder else {}
 
@@ -51,12 +52,11 @@ def run(site, tmp_path):
     """Runs `python ARGS` with the agent (or without) and gives what it said and its pages."""
     counter = iter(range(100))
 
-    def go(*args, agent=True, env=None, python=sys.executable, timeout=300, folder=None):
+    def go(*args, agent=True, env=None, python=sys.executable, timeout=300, before=()):
         work = tmp_path / str(next(counter))
         work.mkdir()
-        pages = folder or work / "marks"
-        if not pages.exists():
-            pages.mkdir(mode=0o700)
+        pages = work / "marks"
+        pages.mkdir(mode=0o700)
         variables = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "LOWTIDE"))}
         variables |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
         variables |= {"KERAS_BACKEND": "torch", "CUDA_VISIBLE_DEVICES": "", "TQDM_DISABLE": "1"}
@@ -64,7 +64,8 @@ def run(site, tmp_path):
             variables |= {"PYTHONPATH": str(site), "LOWTIDE_MARKS": str(pages)}
         variables |= env or {}
         args = [str(HERE / "jobs" / a) if str(a).endswith(".py") and "/" not in str(a) else str(a) for a in args]
-        done = subprocess.run([python, *args], cwd=work, env=variables, capture_output=True, text=True, timeout=timeout)
-        return Result(done, pages if agent else None)
+        options = {"cwd": work, "env": variables, "capture_output": True, "text": True, "timeout": timeout}
+        done = subprocess.run([*before, python, *args], **options, check=False)
+        return Result(done, pages if agent else None, work)
 
     return go

@@ -22,7 +22,7 @@ def interpreters():
     found = {}
     for name in filter(None, names):
         ask = [name, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-        version = subprocess.run(ask, capture_output=True, text=True).stdout.strip()
+        version = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.strip()
         if version and tuple(map(int, version.split("."))) >= (3, 9):
             found.setdefault(version, name)
     return found

@@ -10,8 +10,8 @@ Nothing in this module raises into its caller once a page is open.
 import mmap
 import os
 import sys
-from _thread import allocate_lock
 from _collections import deque
+from _thread import allocate_lock
 from time import clock_gettime_ns
 
 SIZE = 65536

@@ -70,7 +70,7 @@ class Loop:
             self.told = taken
             self.u64[MICRO] = self.micro + taken
             rows = taken * self.batch
-            self.u64[EXAMPLES] = self.examples + (rows if rows < self.rows else self.rows)
+            self.u64[EXAMPLES] = self.examples + min(rows, self.rows)
             if self.passes is not None:
                 self.f64[EPOCH] = self.passes + taken / self.length
         elif self.role != PART:
