@@ -5,11 +5,26 @@
 //! It trusts nothing it reads: every walk is bounded by what is resident, and what does not agree with itself is
 //! reported as [`Coverage`], never guessed. Not here: opening a process, ELF files, how a report looks.
 
+mod cache;
+mod climb;
+mod contents;
 mod diff;
 mod dump;
+mod heap;
+mod index;
+mod layout;
+mod mappings;
 mod memory;
+mod names;
+mod own;
+mod path;
+mod pool;
+mod reader;
 mod report;
 mod scan;
+mod stacks;
+mod totals;
+mod types;
 
 pub use diff::diff;
 pub use dump::{Dump, DumpError};

@@ -59,8 +59,7 @@ pub struct PythonFacts {
 
 /// The symbols of libpython (or of a static executable) a scan can use. Only the first one matters for counting;
 /// the rest help to name frames and modules.
-pub const SYMBOLS: [&str; 6] =
-    ["PyType_Type", "PyCode_Type", "PyFrame_Type", "PyFunction_Type", "PyDict_Type", "PyUnicode_Type"];
+pub const SYMBOLS: [&str; 4] = ["PyType_Type", "PyCode_Type", "PyFrame_Type", "_PyWeakref_RefType"];
 
 /// What is known about the target besides its pages.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -255,7 +255,7 @@ pub struct Holders {
     pub samples: u64,
     /// From the objects up; the last one is the name a person knows.
     pub path: Vec<HolderStep>,
-    /// The path as one line, without the objects themselves: `DATASET of module data <- list of 663 <- dict[image]`.
+    /// The path as one line: `ImagingCore <- Image.im <- dict['image'] <- list of 663 <- global ROWS of module data`.
     pub text: String,
     /// Share of the sampled instances this path holds, 0 to 1.
     pub share: f64,

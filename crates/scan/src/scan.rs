@@ -1,20 +1,210 @@
 //! A scan from begin to end.
 
+use crate::climb::{Ground, climb};
+use crate::contents::{Contents, contents};
+use crate::layout::{Layout, layout};
+use crate::mappings;
 use crate::memory::{Facts, Memory, Settings};
-use crate::report::{Python, SCHEMA, Scan};
+use crate::own::{Owned, own};
+use crate::reader::Reader;
+use crate::report::{Allocator, Cost, Coverage, Python, SCHEMA, Scan};
+use crate::stacks::live_stacks;
+use crate::totals::{Totals, totals};
+use crate::types::{Types, Version, own_type};
+use lowtide_model::Bytes;
+
+/// Bytes of the head that Python's debug hooks put before each block.
+const DEBUG_HEAD: usize = 16;
+/// The search for owners may read this many times what is resident.
+const OWN_READS: u64 = 8;
 
 /// Scans a process.
 pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
-    let _ = (memory, settings);
-    let python = facts.python.as_ref().map(|python| Python {
-        version: format!("{}.{}", python.version.0, python.version.1),
-        found: python.found.clone(),
-    });
-    Scan {
+    let reader = Reader::new(memory);
+    let python = Interpreter::find(&reader, facts);
+    let pool = python.as_ref().filter(|python| python.pools).map(|python| python.version.pool_bytes());
+    let layout = layout(&reader, facts, pool);
+    let (version, type_type) =
+        python.as_ref().map_or((Version(0, 0), 0), |python| (python.version, python.type_type));
+    let skip = if debug_hooks(facts) { DEBUG_HEAD } else { 0 };
+    let mut types = Types::new(&reader, version, type_type, skip);
+    let contents = contents(&reader, &layout, &mut types, settings.most_own_bytes.0);
+    let owned = own(&reader, &contents.index, &types, layout.resident.total().saturating_mul(OWN_READS));
+    let totals = totals(&layout, &contents, &mut types);
+    let rows = Totals::types(&types);
+    let stacks = live_stacks(&reader, &contents.index, &layout.outside());
+    let ground = Ground {
+        reader: &reader,
+        index: &contents.index,
+        types: &types,
+        barren: &owned.barren,
+        stacks: &stacks,
+        code_type: facts.symbol("PyCode_Type"),
+        weakref_type: facts.symbol("_PyWeakref_RefType"),
+        frame_type: facts.symbol("PyFrame_Type"),
+    };
+    reader.refresh();
+    let holders = climb(&ground, &rows, settings);
+    let mut scan = Scan {
+        holders,
         schema: SCHEMA.to_owned(),
-        rss_bytes: facts.rss_bytes(),
         swap_bytes: facts.swap_bytes,
-        python,
+        python: python.map(|python| python.report),
+        allocators: allocators(facts, memory, &layout, &contents),
+        types: rows,
+        native: totals.native(&contents),
+        coverage: coverage(&layout, &contents, &owned),
         ..Scan::default()
+    };
+    mappings::account(&mut scan, memory, facts, &layout, &totals);
+    scan.cost = cost(&reader, &layout, &contents);
+    scan
+}
+
+/// The interpreter, as far as a scan needs it.
+struct Interpreter {
+    version: Version,
+    type_type: u64,
+    pools: bool,
+    report: Python,
+}
+
+impl Interpreter {
+    fn find(reader: &Reader<'_>, facts: &Facts) -> Option<Self> {
+        let told = facts.python.as_ref();
+        let (version, mut found) = match told {
+            Some(python) => (Version(python.version.0, python.version.1), python.found.clone()),
+            None => (version_of_mappings(reader.memory())?, "name of a mapped file".to_owned()),
+        };
+        let type_type = match facts.symbol("PyType_Type") {
+            Some(address) => address,
+            None => {
+                found.push_str(", PyType_Type by its shape");
+                search_type_type(reader)?
+            }
+        };
+        let pools = !told.is_some_and(|python| python.free_threaded)
+            && !facts.python_malloc.as_deref().is_some_and(|name| name.starts_with("malloc"));
+        let report = Python { version: format!("{}.{}", version.0, version.1), found };
+        Some(Self { version, type_type, pools, report })
     }
+}
+
+/// `libpython3.11.so.1.0` or `python3.11` among the mapped files.
+fn version_of_mappings(memory: &dyn Memory) -> Option<Version> {
+    memory.mappings().iter().find_map(|mapping| {
+        let file = mapping.name.rsplit('/').next()?;
+        let rest = file.strip_prefix("libpython3.").or_else(|| file.strip_prefix("python3."))?;
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().ok().map(|minor| Version(3, minor))
+    })
+}
+
+/// `PyType_Type` is in the written data of the interpreter's file.
+fn search_type_type(reader: &Reader<'_>) -> Option<u64> {
+    const LARGEST: u64 = 16 << 20;
+    let mappings = reader.memory().mappings().iter();
+    let data = mappings.filter(|map| map.readable && map.writable && !map.shared && map.inode != 0);
+    data.filter(|map| map.name.contains("python") && map.end - map.start <= LARGEST).find_map(|map| {
+        reader.memory().present(map.start, map.end).iter().find_map(|(start, end)| {
+            let mut bytes = vec![0; (end - start) as usize];
+            let got = reader.fill(*start, &mut bytes);
+            own_type(&bytes[..got], *start)
+        })
+    })
+}
+
+fn debug_hooks(facts: &Facts) -> bool {
+    facts.python_malloc.as_deref().is_some_and(|name| name.contains("debug"))
+}
+
+/// Allocators by the libraries that are mapped.
+const STRANGERS: [(&str, &str); 4] = [
+    ("libjemalloc", "jemalloc"),
+    ("libtcmalloc", "tcmalloc"),
+    ("libmimalloc", "mimalloc"),
+    ("ld-musl", "musl"),
+];
+
+fn allocators(facts: &Facts, memory: &dyn Memory, layout: &Layout, contents: &Contents) -> Vec<Allocator> {
+    let line = |name: &str, understood: bool, note: &str| Allocator {
+        name: name.to_owned(),
+        understood,
+        note: note.to_owned(),
+    };
+    let mut all = Vec::new();
+    if contents.pools.count > 0 {
+        all.push(line("pymalloc", true, ""));
+    }
+    if !contents.arenas.is_empty() || contents.singles > 0 {
+        let note = if layout.strange_heap { "[heap] is not in its form" } else { "" };
+        all.push(line("glibc", !layout.strange_heap, note));
+    }
+    let mapped = |part: &str| {
+        memory
+            .mappings()
+            .iter()
+            .any(|map| map.name.rsplit('/').next().is_some_and(|file| file.starts_with(part)))
+    };
+    for (file, name) in STRANGERS {
+        if mapped(file) {
+            all.push(line(
+                name,
+                false,
+                "its blocks cannot be told apart from outside: only its mappings are counted",
+            ));
+        }
+    }
+    if facts.python.as_ref().is_some_and(|python| python.free_threaded) {
+        all.push(line(
+            "mimalloc",
+            false,
+            "a Python without GIL keeps its objects there: they are not counted",
+        ));
+    }
+    if let Some(name) = &facts.python_malloc {
+        all.push(line(&format!("PYTHONMALLOC={name}"), true, ""));
+    }
+    all
+}
+
+fn coverage(layout: &Layout, contents: &Contents, owned: &Owned) -> Vec<Coverage> {
+    let mut all = Vec::new();
+    let pools = contents.pools;
+    if pools.count > 0 {
+        let doubt =
+            if pools.lost > 0 { "pools that changed each time they were read are left out" } else { "" };
+        all.push(line("pools", pools.bytes - pools.lost, pools.bytes, pools.retries, doubt));
+    }
+    for (arena, sum) in &contents.arenas {
+        let what = if *arena == 0 { "main heap".to_owned() } else { format!("thread arena {arena:#x}") };
+        let doubt = if sum.walk.lost > 0 { "the walk lost its way: chunks are missing" } else { "" };
+        all.push(line(&what, sum.bytes - sum.walk.lost.min(sum.bytes), sum.bytes, sum.walk.retries, doubt));
+    }
+    if contents.over_budget > 0 {
+        let total = layout.resident.total();
+        let seen = total.saturating_sub(contents.over_budget);
+        all.push(line("index", seen, total, 0, "left out: the scan's own memory was used up"));
+    }
+    if owned.cut {
+        all.push(line("ownership", 0, 0, 0, "the search for owners was ended by its budget"));
+    }
+    all
+}
+
+fn line(what: &str, seen: u64, of: u64, retries: u64, doubt: &str) -> Coverage {
+    Coverage {
+        what: what.to_owned(),
+        seen_bytes: Bytes(seen),
+        of_bytes: Bytes(of),
+        retries,
+        doubt: doubt.to_owned(),
+    }
+}
+
+fn cost(reader: &Reader<'_>, layout: &Layout, contents: &Contents) -> Cost {
+    let (reads, bytes) = reader.spent();
+    let own =
+        contents.index.own_bytes() + layout.resident.own_bytes() + (layout.regions.capacity() * 48) as u64;
+    Cost { cpu_ms: 0, read_bytes: Bytes(bytes), reads, own_bytes: Bytes(own) }
 }

@@ -1,0 +1,477 @@
+//! Every block of memory an allocator handed out, found by any address inside it.
+//!
+//! Two bytes a block and one bit for each 16 bytes of a heap: the index of a process full of small blocks stays
+//! far below a tenth of it. Blocks are numbered ("slots") in the order of their addresses.
+
+use rustc_hash::FxHashMap;
+use std::cell::Cell;
+
+/// What a slot is. Below [`FIRST_OWNER`] it has no type; above, the type is that of the object, or of the owner.
+pub(crate) type Tag = u16;
+/// Not handed out.
+pub(crate) const FREE: Tag = 0;
+/// Handed out; no object, and nobody's so far.
+pub(crate) const RAW: Tag = 1;
+/// Freed, but a thread keeps it for its next allocation.
+pub(crate) const CACHED: Tag = 2;
+const FIRST_OWNER: Tag = 8;
+const OBJECT: Tag = 0x8000;
+/// Types that tags can tell apart; more than that share the last number.
+pub(crate) const MOST_TYPES: usize = (OBJECT - FIRST_OWNER - 1) as usize;
+
+pub(crate) fn object_tag(kind: u32) -> Tag {
+    OBJECT | owned_tag(kind)
+}
+
+pub(crate) fn owned_tag(kind: u32) -> Tag {
+    (kind.min(MOST_TYPES as u32 - 1) as Tag) + FIRST_OWNER
+}
+
+/// The type of an object.
+pub(crate) fn object_of(tag: Tag) -> Option<u32> {
+    (tag & OBJECT != 0).then(|| u32::from(tag & !OBJECT) - u32::from(FIRST_OWNER))
+}
+
+/// The owner of a raw block.
+pub(crate) fn owner_of(tag: Tag) -> Option<u32> {
+    (tag & OBJECT == 0 && tag >= FIRST_OWNER).then(|| u32::from(tag - FIRST_OWNER))
+}
+
+/// A block and where it lies. For chunks of the C allocator that is what the program got, without the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot {
+    pub(crate) id: u32,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+/// What a block lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Home {
+    Pool,
+    Heap,
+    /// A mapping of its own.
+    Mapping,
+}
+
+/// Bytes of a chunk's header that do not belong to the program.
+pub(crate) const CHUNK_HEAD: u64 = 16;
+/// Bytes of a pool's header.
+pub(crate) const POOL_HEAD: u64 = 48;
+
+#[derive(Debug)]
+enum Shape {
+    /// Blocks of one size after the pool's header.
+    Pool { block: u32 },
+    /// Chunks that begin where a bit is set.
+    Heap(Box<Starts>),
+    /// One chunk with a mapping of its own.
+    Single,
+}
+
+#[derive(Debug)]
+struct Span {
+    start: u64,
+    end: u64,
+    first: u32,
+    slots: u32,
+    shape: Shape,
+}
+
+/// Where chunks begin: a bit for each 16 bytes, and how many bits are set before each 512.
+#[derive(Debug, Default)]
+struct Starts {
+    bits: Vec<u64>,
+    before: Vec<u32>,
+}
+
+const WORDS: usize = 8;
+
+impl Starts {
+    fn count(&mut self) {
+        let mut sum = 0;
+        self.before = self
+            .bits
+            .chunks(WORDS)
+            .map(|words| {
+                let before = sum;
+                sum += words.iter().map(|word| word.count_ones()).sum::<u32>();
+                before
+            })
+            .collect();
+    }
+
+    /// How many begin at or before bit `at`.
+    fn rank(&self, at: usize) -> u32 {
+        let word = at / 64;
+        let group = word / WORDS;
+        let whole: u32 = self.bits[group * WORDS..word].iter().map(|bits| bits.count_ones()).sum();
+        self.before[group] + whole + (self.bits[word] & (u64::MAX >> (63 - at % 64))).count_ones()
+    }
+
+    /// The bit of number `number`.
+    fn select(&self, number: u32) -> Option<usize> {
+        let group = self.before.partition_point(|before| *before <= number).checked_sub(1)?;
+        let mut left = number - self.before[group];
+        for (offset, bits) in self.bits[group * WORDS..].iter().take(WORDS).enumerate() {
+            if left < bits.count_ones() {
+                let mut rest = *bits;
+                (0..left).for_each(|_| rest &= rest - 1);
+                return Some((group * WORDS + offset) * 64 + rest.trailing_zeros() as usize);
+            }
+            left -= bits.count_ones();
+        }
+        None
+    }
+}
+
+/// From a page to the span on it. Pages without one cost nothing.
+#[derive(Default)]
+struct Directory {
+    tables: FxHashMap<u64, Box<[u32]>>,
+}
+
+const PAGE_SHIFT: u32 = 12;
+const TABLE_SHIFT: u32 = 12 + 14;
+/// Set in an entry when the span has blocks that are no objects: only those can be owned.
+const HAS_RAW: u32 = 1 << 31;
+
+impl Directory {
+    fn set(&mut self, start: u64, end: u64, value: u32) {
+        for page in start >> PAGE_SHIFT..(end + 0xfff) >> PAGE_SHIFT {
+            let table = self.tables.entry(page >> (TABLE_SHIFT - PAGE_SHIFT));
+            table.or_insert_with(|| vec![0; 1 << (TABLE_SHIFT - PAGE_SHIFT)].into())
+                [(page & 0x3fff) as usize] = value;
+        }
+    }
+
+    #[inline]
+    fn get(&self, address: u64) -> u32 {
+        let table = self.tables.get(&(address >> TABLE_SHIFT));
+        table.map_or(0, |table| table[(address >> PAGE_SHIFT & 0x3fff) as usize])
+    }
+}
+
+/// All slots.
+#[derive(Default)]
+pub(crate) struct Index {
+    spans: Vec<Span>,
+    tags: Vec<Cell<Tag>>,
+    directory: Directory,
+    /// Spans of shape [`Shape::Single`], ascending.
+    singles: Vec<u32>,
+    low: u64,
+    high: u64,
+}
+
+impl Index {
+    /// Bytes this index takes, roughly.
+    pub(crate) fn own_bytes(&self) -> u64 {
+        let heaps = self.spans.iter().map(|span| match &span.shape {
+            Shape::Heap(starts) => starts.bits.capacity() * 8 + starts.before.capacity() * 4,
+            Shape::Pool { .. } | Shape::Single => 0,
+        });
+        let fixed = self.spans.capacity() * size_of::<Span>()
+            + self.tags.capacity() * 2
+            + self.singles.capacity() * 4;
+        (heaps.sum::<usize>() + fixed + self.directory.tables.len() * (4 << 14)) as u64
+    }
+
+    /// Adds a pool with its blocks. Everything is added in ascending order of addresses.
+    pub(crate) fn add_pool(&mut self, start: u64, end: u64, block: u32, tags: &[Tag]) {
+        self.add(start, end, Shape::Pool { block }, tags);
+    }
+
+    /// Adds a chunk with a mapping of its own.
+    pub(crate) fn add_single(&mut self, start: u64, end: u64, tag: Tag) {
+        self.singles.push(self.spans.len() as u32);
+        self.add(start, end, Shape::Single, &[tag]);
+    }
+
+    /// Adds a heap whose chunks begin at `starts` (bits of 16 bytes from `start`).
+    pub(crate) fn add_heap(&mut self, start: u64, end: u64, heap: HeapSlots) {
+        let mut starts = Starts { bits: heap.bits, before: Vec::new() };
+        starts.count();
+        self.add(start, end, Shape::Heap(Box::new(starts)), &heap.tags);
+    }
+
+    fn add(&mut self, start: u64, end: u64, shape: Shape, tags: &[Tag]) {
+        if self.tags.len() + tags.len() >= u32::MAX as usize || self.spans.len() >= HAS_RAW as usize - 1 {
+            return;
+        }
+        let number = self.spans.len() as u32 + 1;
+        let raw = if tags.contains(&RAW) { HAS_RAW } else { 0 };
+        if !matches!(shape, Shape::Single) {
+            self.directory.set(start, end, number | raw);
+        }
+        self.low = if self.spans.is_empty() { start } else { self.low.min(start) };
+        self.high = self.high.max(end);
+        self.spans.push(Span { start, end, first: self.tags.len() as u32, slots: tags.len() as u32, shape });
+        self.tags.extend(tags.iter().map(|tag| Cell::new(*tag)));
+    }
+
+    /// How many blocks.
+    pub(crate) fn slots(&self) -> usize {
+        self.tags.len()
+    }
+
+    #[inline]
+    pub(crate) fn tag(&self, id: u32) -> Tag {
+        self.tags.get(id as usize).map_or(FREE, Cell::get)
+    }
+
+    pub(crate) fn set_tag(&self, id: u32, tag: Tag) {
+        if let Some(place) = self.tags.get(id as usize) {
+            place.set(tag);
+        }
+    }
+
+    /// The block that `address` lies in.
+    pub(crate) fn find(&self, address: u64) -> Option<Slot> {
+        let entry = self.directory.get(address) & !HAS_RAW;
+        let span = match entry.checked_sub(1) {
+            Some(number) => &self.spans[number as usize],
+            None => self.single(address)?,
+        };
+        Self::slot_in(span, address)
+    }
+
+    /// The block that `address` lies in, if it could be one that is no object. Quick to say no.
+    #[inline]
+    pub(crate) fn find_raw(&self, address: u64) -> Option<Slot> {
+        if !self.covers(address) {
+            return None;
+        }
+        let entry = self.directory.get(address);
+        let slot = if entry & HAS_RAW != 0 {
+            Self::slot_in(&self.spans[(entry & !HAS_RAW) as usize - 1], address)?
+        } else if entry == 0 {
+            Self::slot_in(self.single(address)?, address)?
+        } else {
+            return None;
+        };
+        let tag = self.tag(slot.id);
+        (tag == RAW || owner_of(tag).is_some()).then_some(slot)
+    }
+
+    /// Whether `address` lies between the first block and the last.
+    #[inline]
+    pub(crate) fn covers(&self, address: u64) -> bool {
+        (self.low..self.high).contains(&address)
+    }
+
+    /// Whether `address` lies in a pool: nothing larger than 512 bytes begins there.
+    #[inline]
+    pub(crate) fn in_pool(&self, address: u64) -> bool {
+        let number = (self.directory.get(address) & !HAS_RAW).checked_sub(1);
+        number.is_some_and(|number| matches!(self.spans[number as usize].shape, Shape::Pool { .. }))
+    }
+
+    fn single(&self, address: u64) -> Option<&Span> {
+        let after = self.singles.partition_point(|span| self.spans[*span as usize].start <= address);
+        let span = &self.spans[*self.singles.get(after.checked_sub(1)?)? as usize];
+        (address < span.end).then_some(span)
+    }
+
+    fn slot_in(span: &Span, address: u64) -> Option<Slot> {
+        if address < span.start || address >= span.end {
+            return None;
+        }
+        match &span.shape {
+            Shape::Pool { block } => {
+                let offset = (address - span.start).checked_sub(POOL_HEAD)? as u32;
+                let number = offset / block;
+                (number < span.slots).then(|| pool_slot(span.start, span.first + number, number, *block))
+            }
+            Shape::Heap(starts) => {
+                let number = starts.rank(((address - span.start) / 16) as usize).checked_sub(1)?;
+                Self::chunk(span, starts, number).filter(|slot| slot.start <= address)
+            }
+            Shape::Single => {
+                let start = span.start + CHUNK_HEAD;
+                (address >= start).then_some(Slot { id: span.first, start, end: span.end })
+            }
+        }
+    }
+
+    fn chunk(span: &Span, starts: &Starts, number: u32) -> Option<Slot> {
+        let start = span.start + starts.select(number)? as u64 * 16;
+        // The last 8 bytes of a chunk lie in the head of the next one.
+        let end = starts.select(number + 1).map_or(span.end, |next| span.start + next as u64 * 16);
+        Some(Slot { id: span.first + number, start: start + CHUNK_HEAD, end: end.max(start + CHUNK_HEAD) })
+    }
+
+    /// The block of number `id`.
+    pub(crate) fn slot(&self, id: u32) -> Option<Slot> {
+        let after = self.spans.partition_point(|span| span.first <= id);
+        let span = self.spans.get(after.checked_sub(1)?)?;
+        if id as usize >= self.tags.len() {
+            return None;
+        }
+        match &span.shape {
+            Shape::Pool { block } => Some(pool_slot(span.start, id, id - span.first, *block)),
+            Shape::Heap(starts) => Self::chunk(span, starts, id - span.first),
+            Shape::Single => Some(Slot { id, start: span.start + CHUNK_HEAD, end: span.end }),
+        }
+    }
+
+    /// Calls `each` with every slot in ascending order.
+    pub(crate) fn for_each(&self, mut each: impl FnMut(Slot, Tag, Home)) {
+        for span in &self.spans {
+            let end = span.first + span.slots;
+            match &span.shape {
+                Shape::Pool { block } => (span.first..end).for_each(|id| {
+                    each(pool_slot(span.start, id, id - span.first, *block), self.tag(id), Home::Pool);
+                }),
+                Shape::Heap(starts) => self.for_each_chunk(span, starts, end, &mut each),
+                Shape::Single => {
+                    let slot = Slot { id: span.first, start: span.start + CHUNK_HEAD, end: span.end };
+                    each(slot, self.tag(span.first), Home::Mapping);
+                }
+            }
+        }
+    }
+
+    fn for_each_chunk(&self, span: &Span, starts: &Starts, end: u32, each: &mut impl FnMut(Slot, Tag, Home)) {
+        let mut id = span.first;
+        let mut begun: Option<u64> = None;
+        let mut emit = |start: u64, stop: u64| {
+            if id < end {
+                each(Slot { id, start: start + CHUNK_HEAD, end: stop }, self.tag(id), Home::Heap);
+                id += 1;
+            }
+        };
+        for (at, bits) in starts.bits.iter().enumerate() {
+            let mut rest = *bits;
+            while rest != 0 {
+                let start = span.start + (at as u64 * 64 + u64::from(rest.trailing_zeros())) * 16;
+                if let Some(last) = begun.replace(start) {
+                    emit(last, start);
+                }
+                rest &= rest - 1;
+            }
+        }
+        if let Some(last) = begun {
+            emit(last, span.end);
+        }
+    }
+}
+
+fn pool_slot(start: u64, id: u32, number: u32, block: u32) -> Slot {
+    let start = start + POOL_HEAD + u64::from(number) * u64::from(block);
+    Slot { id, start, end: start + u64::from(block) }
+}
+
+/// The chunks of a heap while it is walked.
+#[derive(Default)]
+pub(crate) struct HeapSlots {
+    bits: Vec<u64>,
+    pub(crate) tags: Vec<Tag>,
+}
+
+impl HeapSlots {
+    /// For a heap of `length` bytes.
+    pub(crate) fn new(length: u64) -> Self {
+        Self { bits: vec![0; (length / 1024 + 1) as usize], tags: Vec::new() }
+    }
+
+    /// A chunk that begins `offset` bytes into the heap, after all others.
+    pub(crate) fn push(&mut self, offset: u64, tag: Tag) {
+        if let Some(word) = self.bits.get_mut((offset / 1024) as usize) {
+            *word |= 1 << (offset / 16 % 64);
+            self.tags.push(tag);
+        }
+    }
+
+    /// Forgets all chunks that begin at or after `offset`, of which `keep` are before it.
+    pub(crate) fn truncate(&mut self, offset: u64, keep: usize) {
+        let word = (offset / 1024) as usize;
+        if let Some(first) = self.bits.get_mut(word) {
+            *first &= (1 << (offset / 16 % 64)) - 1;
+        }
+        self.bits.iter_mut().skip(word + 1).for_each(|bits| *bits = 0);
+        self.tags.truncate(keep);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sample() -> Index {
+        let mut heap = HeapSlots::new(0x10_0000);
+        [(0, RAW), (0x40, FREE), (0x8000, RAW), (0xf_0000, object_tag(3))]
+            .iter()
+            .for_each(|(at, tag)| heap.push(*at, *tag));
+        let mut index = Index::default();
+        index.add_heap(0x100_0000, 0x110_0000, heap);
+        index.add_pool(0x200_4000, 0x200_8000, 64, &[object_tag(0), RAW, FREE]);
+        index.add_single(0x300_0000, 0x302_0000, RAW);
+        index
+    }
+
+    #[test]
+    fn an_address_inside_a_block_finds_it_and_a_header_finds_nothing() {
+        let index = sample();
+        assert_eq!(index.find(0x100_0010), Some(Slot { id: 0, start: 0x100_0010, end: 0x100_0040 }));
+        assert_eq!(index.find(0x100_9000).map(|slot| slot.id), Some(2));
+        assert_eq!(index.find(0x100_8008), None, "a chunk's head");
+        assert_eq!(index.find(0x200_4030 + 64 + 8), Some(Slot { id: 5, start: 0x200_4070, end: 0x200_40b0 }));
+        assert_eq!(index.find(0x200_4010), None, "a pool's head");
+        assert_eq!(index.find(0x200_7000), None, "past the blocks that were ever handed out");
+        assert_eq!(index.find(0x301_ffff).map(|slot| slot.id), Some(7));
+        assert_eq!(index.find(0x302_0000), None);
+        assert_eq!(index.find_raw(0x200_4030), None, "an object is not raw");
+        assert_eq!(index.find_raw(0x100_0050), None, "free");
+        assert!(index.in_pool(0x200_4030) && !index.in_pool(0x100_0010));
+    }
+
+    #[test]
+    fn slots_by_number_by_address_and_in_order_are_the_same() {
+        let index = sample();
+        let mut seen = Vec::new();
+        index.for_each(|slot, _, _| seen.push(slot));
+        assert_eq!(seen.len(), 8);
+        for slot in seen {
+            assert_eq!(index.slot(slot.id), Some(slot));
+            assert_eq!(index.find(slot.start), Some(slot));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_heap_of_any_chunks_finds_each(sizes in proptest::collection::vec(2_u64..2000, 1..200)) {
+            let length = sizes.iter().sum::<u64>() * 16;
+            let mut heap = HeapSlots::new(length);
+            let mut at = 0;
+            for size in &sizes { heap.push(at, RAW); at += size * 16; }
+            let mut index = Index::default();
+            index.add_heap(0x40_0000, 0x40_0000 + length, heap);
+            let mut start = 0x40_0000;
+            for (id, size) in sizes.iter().enumerate() {
+                let end = start + size * 16;
+                let slot = Slot { id: id as u32, start: start + 16, end };
+                prop_assert_eq!(index.find(start + 16), Some(slot));
+                prop_assert_eq!(index.find(end - 1), Some(slot));
+                prop_assert_eq!(index.slot(id as u32), Some(slot));
+                start = end;
+            }
+        }
+
+        #[test]
+        fn cutting_a_heap_back_keeps_what_was_before(sizes in proptest::collection::vec(2_u64..80, 2..50), cut in 1_usize..49) {
+            let cut = cut.min(sizes.len() - 1);
+            let mut whole = HeapSlots::new(1 << 20);
+            let mut at = 0;
+            let mut place = 0;
+            for (number, size) in sizes.iter().enumerate() { if number == cut { place = at; } whole.push(at, RAW); at += size * 16; }
+            let mut part = HeapSlots::new(1 << 20);
+            let mut at = 0;
+            for size in &sizes[..cut] { part.push(at, RAW); at += size * 16; }
+            whole.truncate(place, cut);
+            prop_assert_eq!(whole.bits, part.bits);
+            prop_assert_eq!(whole.tags, part.tags);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Which allocator each piece of anonymous memory belongs to, told by the heads the allocators themselves write.
+//!
+//! Adjacent mappings melt into one in `/proc/PID/maps`, so a mapping is walked piece by piece: a heap of a thread
+//! arena, a chunk with a mapping of its own, a pool of Python's, or pages nobody here knows.
+
+use crate::heap::{Heap, first_chunk};
+use crate::memory::{Facts, Mapping};
+use crate::pool::{Place, PoolHead};
+use crate::reader::{Reader, Resident, plausible, word};
+
+/// Thread heaps begin at multiples of this.
+const HEAP_ALIGN: u64 = 64 << 20;
+const PAGE: u64 = 4096;
+/// Least size malloc gives a mapping of its own by default.
+const MMAP_THRESHOLD: u64 = 128 << 10;
+/// Sizes of glibc's arena: 2.27 and later, 2.26, without fast bins.
+const ARENA_SIZES: [u64; 4] = [0x898, 0x890, 0x888, 0x848];
+/// Where an arena keeps its top: after ten fast bins, or without them.
+const TOP_OFFSETS: [u64; 2] = [96, 16];
+
+/// A piece of memory an allocator uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Region {
+    Pool(Place),
+    Heap(Heap),
+    /// A chunk with a mapping of its own: start and end.
+    Single(u64, u64),
+}
+
+/// Everything found.
+#[derive(Default)]
+pub(crate) struct Layout {
+    pub(crate) regions: Vec<Region>,
+    /// Resident memory of all anonymous mappings that allocators may use.
+    pub(crate) resident: Resident,
+    /// Thread stacks: start and end.
+    pub(crate) stacks: Vec<(u64, u64)>,
+    /// A `[heap]` that is none of glibc's.
+    pub(crate) strange_heap: bool,
+}
+
+impl Layout {
+    /// Resident anonymous memory of no region, up to a bound: frames of running functions are there.
+    pub(crate) fn outside(&self) -> Vec<(u64, u64)> {
+        const MOST: u64 = 64 << 20;
+        let mut known = self.regions.iter().map(|region| match region {
+            Region::Pool(place) => (place.address, place.address + place.size),
+            Region::Heap(heap) => (heap.start, heap.end),
+            Region::Single(start, end) => (*start, *end),
+        });
+        let mut next = known.next();
+        let (mut ranges, mut sum) = (Vec::new(), 0);
+        for (start, end) in self.resident.runs() {
+            let mut at = start;
+            while at < end && sum < MOST {
+                while next.is_some_and(|known| known.1 <= at) {
+                    next = known.next();
+                }
+                let stop = next.map_or(end, |known| known.0.clamp(at, end));
+                if stop > at {
+                    ranges.push((at, stop));
+                    sum += stop - at;
+                }
+                at = next.map_or(end, |known| known.1.max(stop));
+            }
+        }
+        ranges
+    }
+}
+
+/// Whether allocators could live in a mapping.
+pub(crate) fn is_anonymous(mapping: &Mapping) -> bool {
+    let private = mapping.readable && mapping.writable && !mapping.shared && mapping.inode == 0;
+    private && (mapping.name.is_empty() || mapping.name == "[heap]" || mapping.name.starts_with("[anon"))
+}
+
+/// Goes over all mappings.
+pub(crate) fn layout(reader: &Reader<'_>, facts: &Facts, pool: Option<u64>) -> Layout {
+    let mut found = Layout::default();
+    let mappings = reader.memory().mappings();
+    let mut finder = Finder { reader, pool, found: &mut found };
+    for (at, mapping) in mappings.iter().enumerate() {
+        let guard = at.checked_sub(1).map(|before| &mappings[before]);
+        if is_stack(reader, mapping, guard, facts) {
+            finder.found.stacks.push((mapping.start, mapping.end));
+        } else if is_anonymous(mapping) {
+            let runs = reader.memory().present(mapping.start, mapping.end);
+            finder.found.resident.add(&runs);
+            if mapping.name == "[heap]" {
+                finder.main_heap(mapping);
+            } else {
+                finder.pieces(mapping, &runs);
+            }
+        }
+    }
+    found
+}
+
+struct Finder<'a, 'b> {
+    reader: &'a Reader<'a>,
+    pool: Option<u64>,
+    found: &'b mut Layout,
+}
+
+impl Finder<'_, '_> {
+    fn main_heap(&mut self, mapping: &Mapping) {
+        let continued = self.found.regions.iter_mut().rev().find_map(|region| match region {
+            Region::Heap(heap) if heap.arena == 0 && heap.end == mapping.start => Some(heap),
+            Region::Heap(_) | Region::Pool(_) | Region::Single(..) => None,
+        });
+        if let Some(heap) = continued {
+            heap.end = mapping.end;
+            return;
+        }
+        let head = self.reader.word(mapping.start + 8).unwrap_or(0);
+        let size = head & !7;
+        let fits =
+            head & 7 == 1 && size >= 32 && size.is_multiple_of(16) && size <= mapping.end - mapping.start;
+        let first =
+            if fits { Some(mapping.start) } else { first_chunk(self.reader, mapping.start, mapping.end) };
+        match first {
+            Some(first) => self.found.regions.push(Region::Heap(Heap {
+                start: mapping.start,
+                end: mapping.end,
+                first,
+                arena: 0,
+                top: None,
+            })),
+            None => self.found.strange_heap = true,
+        }
+    }
+
+    fn pieces(&mut self, mapping: &Mapping, runs: &[(u64, u64)]) {
+        let mut at = mapping.start;
+        // After a piece that is understood the next one must begin; elsewhere a look-alike needs more proof.
+        let mut sure = true;
+        for (start, end) in runs {
+            if at < *start {
+                (at, sure) = (*start, *start == mapping.start);
+            }
+            while at < *end {
+                match self.piece(at, mapping.end, sure) {
+                    Some(next) => (at, sure) = (next, true),
+                    None => (at, sure) = (at + PAGE, false),
+                }
+            }
+        }
+    }
+
+    fn piece(&mut self, at: u64, end: u64, sure: bool) -> Option<u64> {
+        let mut head = [0; 48];
+        if self.reader.fill(at, &mut head) < head.len() {
+            return None;
+        }
+        if let Some(heap) = self.thread_heap(&head, at, end) {
+            self.found.regions.push(Region::Heap(heap));
+            return Some(heap.end);
+        }
+        if let Some(next) = own_mapping(&head, at, end)
+            && (next - at >= MMAP_THRESHOLD && self.begins_something(next, end) || sure)
+        {
+            self.found.regions.push(Region::Single(at, next));
+            return Some(next);
+        }
+        let size = self.pool.filter(|size| at.is_multiple_of(*size) && at + size <= end)?;
+        PoolHead::read(&head, at, size)?;
+        self.found.regions.push(Region::Pool(Place { address: at, size }));
+        Some(at + size)
+    }
+
+    /// Whether a mapping ends at `at` or something known begins there.
+    fn begins_something(&self, at: u64, end: u64) -> bool {
+        let mut head = [0; 48];
+        if at >= end || self.reader.fill(at, &mut head) < head.len() {
+            return true;
+        }
+        let pool = self.pool.is_some_and(|size| PoolHead::read(&head, at, size).is_some());
+        pool || own_mapping(&head, at, end).is_some() || self.thread_heap(&head, at, end).is_some()
+    }
+
+    fn thread_heap(&self, head: &[u8], at: u64, end: u64) -> Option<Heap> {
+        let (arena, before, size) = (word(head, 0), word(head, 8), word(head, 16));
+        let aligned = at.is_multiple_of(HEAP_ALIGN) && plausible(arena) && size.is_multiple_of(PAGE);
+        if !aligned || !(PAGE..=HEAP_ALIGN).contains(&size) || size > end - at {
+            return None;
+        }
+        let stop = at + size;
+        let top = TOP_OFFSETS.iter().filter_map(|offset| self.reader.word(arena + offset)).find(|top| {
+            // The top may be in a later heap of the same arena.
+            plausible(*top)
+                && top.is_multiple_of(16)
+                && self.reader.word(top + 8).is_some_and(|head| head & 2 == 0 && head & 1 == 1)
+        })?;
+        let first = if (at + 32..at + 64).contains(&arena) {
+            let after = ARENA_SIZES.map(|size| (arena + size).next_multiple_of(16));
+            after.into_iter().find(|first| self.is_first(*first, stop))?
+        } else {
+            // Not the first heap of its arena: it is linked to the one before.
+            if before == 0 || !before.is_multiple_of(HEAP_ALIGN) || arena & !(HEAP_ALIGN - 1) == at {
+                return None;
+            }
+            [at + 48, at + 32].into_iter().find(|first| self.is_first(*first, stop))?
+        };
+        let top = Some(top).filter(|top| (at..stop).contains(top));
+        Some(Heap { start: at, end: stop, first, arena, top })
+    }
+
+    fn is_first(&self, at: u64, end: u64) -> bool {
+        let head = self.reader.word(at + 8).unwrap_or(0);
+        let size = head & !7;
+        head & 3 == 1 && size >= 32 && size.is_multiple_of(16) && at + size <= end
+    }
+}
+
+/// Where a chunk with a mapping of its own ends, if one begins at `at`.
+fn own_mapping(head: &[u8], at: u64, end: u64) -> Option<u64> {
+    let (before, size) = (word(head, 0), word(head, 8));
+    let length = size & !7;
+    let fits = before == 0 && size & 7 == 2 && length >= PAGE && length.is_multiple_of(PAGE);
+    fits.then(|| at.checked_add(length)).flatten().filter(|next| *next <= end)
+}
+
+/// A thread's stack: named so, pointed into by a stack pointer, or with glibc's thread record at its upper end.
+fn is_stack(reader: &Reader<'_>, mapping: &Mapping, before: Option<&Mapping>, facts: &Facts) -> bool {
+    if mapping.name.starts_with("[stack") {
+        return true;
+    }
+    if !is_anonymous(mapping) || mapping.name == "[heap]" {
+        return false;
+    }
+    let guarded =
+        before.is_some_and(|guard| !guard.readable && !guard.writable && guard.end == mapping.start);
+    let pointed = facts.stack_pointers.iter().any(|pointer| (mapping.start..mapping.end).contains(pointer));
+    (pointed && guarded)
+        || (guarded && mapping.end - mapping.start <= 1 << 30 && has_thread_record(reader, mapping))
+}
+
+/// glibc keeps a thread's record at the top of its stack; it points to itself twice.
+fn has_thread_record(reader: &Reader<'_>, mapping: &Mapping) -> bool {
+    const LOOK: u64 = 16 << 10;
+    let from = mapping.end.saturating_sub(LOOK).max(mapping.start);
+    let runs = reader.memory().present(from, mapping.end);
+    runs.iter().any(|(start, end)| {
+        let mut bytes = vec![0; (end - start).min(LOOK) as usize];
+        let got = reader.fill(*start, &mut bytes);
+        let bytes = &bytes[..got];
+        (0..got.saturating_sub(24)).step_by(16).any(|at| {
+            let own = start + at as u64;
+            word(bytes, at) == own && word(bytes, at + 16) == own
+        })
+    })
+}

@@ -1,0 +1,90 @@
+//! Names a person knows: texts, and the keys of dicts. ASCII only; values of the user's data are never kept.
+
+use crate::reader::{Reader, plausible, word};
+use crate::types::Version;
+
+/// Names longer than this are no names.
+const LONGEST: u64 = 200;
+/// Entries of a dict that are looked at for a name: `__module__` and `__name__` are among the first.
+const MOST_ENTRIES: u64 = 64;
+
+/// Offsets in a dict, the same from 3.9 to 3.14.
+pub(crate) const DICT_USED: u64 = 16;
+pub(crate) const DICT_KEYS: u64 = 32;
+pub(crate) const DICT_VALUES: u64 = 40;
+
+/// The text of a plain ASCII `str`.
+pub(crate) fn text(reader: &Reader<'_>, version: Version, address: u64) -> Option<String> {
+    if !plausible(address) {
+        return None;
+    }
+    let length = reader.word(address + 16).filter(|length| (1..=LONGEST).contains(length))?;
+    let begin = address + if version >= Version(3, 12) { 40 } else { 48 };
+    let mut bytes = vec![0; length as usize + 1];
+    let fine = reader.cached(begin, &mut bytes) && bytes.pop() == Some(0);
+    (fine && bytes.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' '))
+        .then(|| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Where the entries of a dict's table lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Table {
+    pub(crate) entries: u64,
+    pub(crate) count: u64,
+    /// Bytes of an entry; its key comes right before its value.
+    pub(crate) step: u64,
+    /// Offset of the key.
+    pub(crate) key: u64,
+}
+
+impl Table {
+    /// Reads the head of a keys object.
+    pub(crate) fn read(reader: &Reader<'_>, version: Version, keys: u64) -> Option<Self> {
+        if !plausible(keys) {
+            return None;
+        }
+        let mut head = [0; 40];
+        if !reader.cached(keys, &mut head) {
+            return None;
+        }
+        let (indices, count, step, begin) = if version >= Version(3, 11) {
+            let (index_log, kind) = (head[9], head[10]);
+            let step = if kind == 0 { 24 } else { 16 };
+            (1_u64.checked_shl(u32::from(index_log)).filter(|_| index_log < 40)?, word(&head, 24), step, 32)
+        } else {
+            let size = word(&head, 8);
+            let width = [(0xff, 1), (0xffff, 2)]
+                .iter()
+                .find(|(most, _)| size <= *most)
+                .map_or(4, |(_, width)| *width);
+            (size.checked_mul(width)?, word(&head, 32), 24, 40)
+        };
+        let entries = keys.checked_add(begin)?.checked_add(indices)?;
+        (plausible(entries) && count < 1 << 32).then_some(Self { entries, count, step, key: step - 16 })
+    }
+
+    /// Key and value of an entry.
+    pub(crate) fn entry(&self, reader: &Reader<'_>, number: u64) -> Option<(u64, u64)> {
+        let at = self.entries.checked_add(number.checked_mul(self.step)?)?.checked_add(self.key)?;
+        Some((reader.word(at)?, reader.word(at + 8)?))
+    }
+}
+
+/// The value of a dict under a name. Only combined tables: those of modules and classes.
+pub(crate) fn in_dict(reader: &Reader<'_>, version: Version, dict: u64, name: &str) -> Option<u64> {
+    if !plausible(dict) {
+        return None;
+    }
+    let table = Table::read(reader, version, reader.word(dict + DICT_KEYS)?)?;
+    (0..table.count.min(MOST_ENTRIES)).find_map(|number| {
+        let (key, value) = table.entry(reader, number)?;
+        let same = reader.word(key.checked_add(16)?) == Some(name.len() as u64)
+            && text(reader, version, key).as_deref() == Some(name);
+        same.then_some(value)
+    })
+}
+
+/// The same where the value is a text.
+pub(crate) fn text_in_dict(reader: &Reader<'_>, version: Version, dict: u64, name: &str) -> Option<String> {
+    text(reader, version, in_dict(reader, version, dict, name)?)
+}

@@ -1,0 +1,289 @@
+//! The words for a way up: attributes, keys, globals, locals.
+
+use crate::climb::{Climb, Ground, Node, object_at};
+use crate::names::{self, DICT_KEYS, DICT_USED, DICT_VALUES, Table};
+use crate::reader::plausible;
+use crate::report::HolderStep;
+use crate::types::{Family, Type, Version};
+
+/// Where a climb ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Top {
+    /// The last node on the way up.
+    node: u32,
+    /// A name a person knows: `global DATASET of module data`.
+    name: String,
+    /// What kind of thing that is, for the last step.
+    what: &'static str,
+}
+
+impl std::fmt::Display for Top {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// Reads names in the target.
+pub(crate) struct Namer<'a, 'b> {
+    pub(crate) ground: &'b Ground<'a, 'b>,
+}
+
+const MOST_MEMBERS: u64 = 256;
+/// Locals of a function that are looked at.
+const MOST_LOCALS: u64 = 512;
+/// Offsets in a code object: names of locals, name of the function.
+const CODE_NEW: (u64, u64) = (96, 128);
+const CODE_OLD: (u64, u64) = (72, 112);
+
+impl Namer<'_, '_> {
+    fn version(&self) -> Version {
+        self.ground.types.version
+    }
+
+    fn word(&self, address: u64) -> Option<u64> {
+        self.ground.reader.word(address)
+    }
+
+    fn text(&self, address: u64) -> Option<String> {
+        names::text(self.ground.reader, self.version(), address)
+    }
+
+    fn kind(&self, node: &Node) -> Option<&Type> {
+        node.kind.and_then(|kind| self.ground.types.get(kind))
+    }
+
+    fn begin(&self, node: &Node) -> u64 {
+        self.kind(node).map_or(node.slot.start, |found| object_at(self.ground, node.slot, found))
+    }
+
+    /// The name of a node, if it ends the climb: a module's namespace, a class, a frame.
+    pub(crate) fn top(&self, climb: &Climb, number: u32) -> Option<Top> {
+        let node = climb.nodes.get(number as usize)?;
+        let found = self.kind(node)?;
+        let at = self.begin(node);
+        let (below, place) = node.below?;
+        match found.family() {
+            Family::Dict => {
+                let module = names::text_in_dict(self.ground.reader, self.version(), at, "__name__")?;
+                let space = ["__spec__", "__builtins__"];
+                space.iter().find_map(|key| names::in_dict(self.ground.reader, self.version(), at, key))?;
+                let key = self.through(climb, number)?;
+                let name = key.trim_matches(|c| "[]'".contains(c)).to_owned();
+                Some(Top {
+                    node: below_object(climb, number),
+                    name: format!("global {name} of module {module}"),
+                    what: "module",
+                })
+            }
+            Family::Type => {
+                let name = self.ground.reader.text(self.word(at + 24)?)?;
+                Some(Top { node: below, name: format!("class {name}"), what: "class" })
+            }
+            _ if self.is_old_frame(found) => {
+                let index = place.checked_sub(at + found.basic - 8)? / 8;
+                let (names, function) = CODE_OLD;
+                self.named_local(self.word(at + 32)?, index, names, function).map(|name| Top {
+                    node: below,
+                    name,
+                    what: "local",
+                })
+            }
+            Family::Int | Family::List | Family::Tuple | Family::Bytes | Family::Str | Family::Other => None,
+        }
+    }
+
+    fn is_old_frame(&self, found: &Type) -> bool {
+        self.version() < Version(3, 11) && self.ground.frame_type == Some(found.address)
+    }
+
+    /// The local at an address in the memory where frames of running functions lie.
+    pub(crate) fn local(&self, at: u64, node: u32) -> Option<Top> {
+        let to_locals = match self.version() {
+            version if version >= Version(3, 14) => 80,
+            version if version >= Version(3, 12) => 72,
+            Version(3, 11) => 40,
+            _ => return None,
+        };
+        let code_type = self.ground.code_type?;
+        let (names, function) = CODE_NEW;
+        (0..MOST_LOCALS)
+            .find_map(|index| {
+                let code = self.word(at.checked_sub(index * 8 + to_locals)?)? & !3;
+                let is_code = plausible(code) && self.word(code + 8) == Some(code_type);
+                is_code.then(|| self.named_local(code, index, names, function)).flatten()
+            })
+            .map(|name| Top { node, name, what: "local" })
+    }
+
+    fn named_local(&self, code: u64, index: u64, names: u64, function: u64) -> Option<String> {
+        let tuple = self.word(code.checked_add(names)?)?;
+        let count = self.word(tuple.checked_add(16)?)?;
+        let local = self.text(self.word(tuple + 24 + index * 8)?).filter(|_| index < count)?;
+        let function = self.text(self.word(code + function)?)?;
+        Some(format!("local {local} of function {function}"))
+    }
+
+    /// Through what a node holds the one below: `['key']`, `.attribute`.
+    pub(crate) fn through(&self, climb: &Climb, number: u32) -> Option<String> {
+        let node = climb.nodes.get(number as usize)?;
+        let (below, place) = node.below?;
+        let found = self.kind(node)?;
+        let (at, lower) = (self.begin(node), climb.nodes.get(below as usize)?);
+        // Through a raw block the word that matters is the one inside it.
+        let inner = if lower.kind.is_none() { lower.below.map(|(_, inside)| inside) } else { None };
+        if node.many || (lower.kind.is_none() && lower.many) {
+            return None;
+        }
+        match (found.family(), inner) {
+            (Family::Dict, Some(inside)) => self.dict_key(at, lower, inside).map(|key| format!("['{key}']")),
+            (_, Some(inside)) => self.split_attribute(found, place, inside).map(|name| format!(".{name}")),
+            (_, None) => self.attribute(found, at, place).map(|name| format!(".{name}")),
+        }
+    }
+
+    fn dict_key(&self, dict: u64, lower: &Node, inside: u64) -> Option<String> {
+        let values = self.word(dict + DICT_VALUES)?;
+        let keys = self.word(dict + DICT_KEYS)?;
+        if (lower.slot.start..lower.slot.end).contains(&values)
+            && !(lower.slot.start..lower.slot.end).contains(&keys)
+        {
+            let table = Table::read(self.ground.reader, self.version(), keys)?;
+            return self.text(table.entry(self.ground.reader, self.value_index(values, inside)?)?.0);
+        }
+        let key = self.text(self.word(inside.checked_sub(8)?)?)?;
+        // Only what reads like a name: other keys may be the user's data.
+        let named = key.len() <= 64 && key.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
+        named.then_some(key)
+    }
+
+    /// Values lie one after the other; from 3.13 on behind a head of eight bytes.
+    fn value_index(&self, values: u64, inside: u64) -> Option<u64> {
+        let head = if self.version() >= Version(3, 13) { 8 } else { 0 };
+        Some(inside.checked_sub(values + head)? / 8)
+    }
+
+    /// An attribute whose value lies in an array of its own (3.11 and 3.12).
+    fn split_attribute(&self, found: &Type, place: u64, inside: u64) -> Option<String> {
+        let stored = self.word(place)?;
+        let values = if stored & 7 == 7 { stored + 1 } else { stored };
+        self.cached_key(found, self.value_index(values, inside)?)
+    }
+
+    /// An attribute inside the object: a slot, a C member, or a value behind the object (3.13).
+    fn attribute(&self, found: &Type, at: u64, place: u64) -> Option<String> {
+        let Some(offset) = place.checked_sub(at) else { return Some("__dict__".to_owned()) };
+        if found.inline_values(self.version()) && offset >= found.basic + 8 {
+            return self.cached_key(found, (offset - found.basic - 8) / 8);
+        }
+        if found.dict_offset > 0 && offset == found.dict_offset as u64 {
+            return Some("__dict__".to_owned());
+        }
+        let members = self.word(found.address + 240).filter(|members| plausible(*members))?;
+        (0..MOST_MEMBERS).map(|number| members + number * 40).find_map(|member| {
+            let name = self.word(member)?;
+            (name != 0 && self.word(member + 16)? == offset).then(|| self.ground.reader.text(name)).flatten()
+        })
+    }
+
+    /// The name of an instance attribute by its number: classes of Python keep the names they saw.
+    fn cached_key(&self, found: &Type, index: u64) -> Option<String> {
+        if !found.is_heap_type() {
+            return None;
+        }
+        // The keys object is one of the last fields of a heap type; its place moves from version to version.
+        (50..125).find_map(|field| {
+            let keys = self.word(found.address + field * 8).filter(|keys| plausible(*keys))?;
+            let slot = self.ground.index.find_raw(keys)?;
+            let mut head = [0; 16];
+            let split = self.ground.reader.cached(keys, &mut head)
+                && (self.version() < Version(3, 11) || head[10] == 2);
+            let table = Table::read(self.ground.reader, self.version(), keys)
+                .filter(|_| split && slot.start <= keys)?;
+            let key =
+                if table.count > index { table.entry(self.ground.reader, index)?.0 } else { return None };
+            self.text(key)
+        })
+    }
+
+    fn step(&self, climb: &Climb, number: u32) -> Option<HolderStep> {
+        let node = climb.nodes.get(number as usize)?;
+        let found = self.kind(node)?;
+        let same = |other: &&Node| other.level == node.level && other.kind == node.kind;
+        let count = climb.nodes.iter().filter(same).count() as u64;
+        let entries = matches!(found.family(), Family::List | Family::Dict | Family::Tuple)
+            .then(|| self.word(self.begin(node) + DICT_USED))
+            .flatten();
+        Some(HolderStep {
+            name: found.name.clone(),
+            module: found.module.clone(),
+            through: self.through(climb, number).unwrap_or_default(),
+            count,
+            entries: entries.filter(|_| count == 1),
+        })
+    }
+}
+
+/// The first object below a node.
+fn below_object(climb: &Climb, number: u32) -> u32 {
+    let mut at = number;
+    while let Some((below, _)) = climb.nodes.get(at as usize).and_then(|node| node.below) {
+        at = below;
+        if climb.nodes[at as usize].kind.is_some() {
+            break;
+        }
+    }
+    at
+}
+
+/// The objects from `from` down to a sample, lowest first.
+fn steps(namer: &Namer<'_, '_>, climb: &Climb, from: u32) -> Vec<HolderStep> {
+    let mut steps = Vec::new();
+    let mut at = Some(from);
+    while let Some(number) = at {
+        steps.extend(namer.step(climb, number));
+        at = climb.nodes.get(number as usize).and_then(|node| node.below).map(|(below, _)| below);
+    }
+    steps.reverse();
+    steps
+}
+
+/// Steps and one line for a climb that ended at `top`.
+pub(crate) fn describe(namer: &Namer<'_, '_>, climb: &Climb, top: &Top) -> (Vec<HolderStep>, String) {
+    let mut path = steps(namer, climb, top.node);
+    let text = line(&path, Some(&top.name));
+    path.push(HolderStep {
+        name: top.what.to_owned(),
+        through: top.name.clone(),
+        count: 1,
+        ..HolderStep::default()
+    });
+    (path, text)
+}
+
+/// The same for a climb that ended nowhere: the way to the lowest node that holds most samples.
+pub(crate) fn common(namer: &Namer<'_, '_>, climb: &Climb) -> (Vec<HolderStep>, String) {
+    let numbered = climb.nodes.iter().enumerate().filter(|(_, node)| node.kind.is_some() && node.level > 0);
+    let most = numbered.max_by_key(|(_, node)| (node.samples.count_ones(), std::cmp::Reverse(node.level)));
+    let path = most.map_or_else(Vec::new, |(number, _)| steps(namer, climb, number as u32));
+    let text = line(&path, None);
+    (path, text)
+}
+
+/// `ImagingCore <- Image.im <- dict['image'] <- list of 663 <- global ROWS of module data`
+fn line(path: &[HolderStep], top: Option<&str>) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut key = None;
+    for (at, step) in path.iter().enumerate() {
+        let owner = path.get(at + 1).filter(|owner| owner.through == ".__dict__");
+        if owner.is_some() && step.through.starts_with("['") {
+            // An instance's own dict is part of the instance.
+            key = Some(step.through.trim_matches(|c| "[]'".contains(c)));
+            continue;
+        }
+        let through = key.take().map_or_else(|| step.through.clone(), |key| format!(".{key}"));
+        let entries = step.entries.map_or(String::new(), |entries| format!(" of {entries}"));
+        parts.push(format!("{}{through}{entries}", step.name));
+    }
+    parts.extend(top.map(str::to_owned));
+    parts.join(" <- ")
+}

@@ -1,0 +1,238 @@
+//! Reads of the target, counted, with a small cache for the places that are asked for again and again.
+
+use crate::memory::Memory;
+use std::cell::{Cell, RefCell};
+
+/// Addresses a user process can have on 64-bit Linux.
+const USER_END: u64 = 1 << 47;
+/// Below this nothing is ever mapped.
+const USER_START: u64 = 0x1_0000;
+const CACHED_PAGES: usize = 1024;
+const PAGE: usize = 4096;
+
+/// Whether a word could be the address of something aligned.
+#[inline]
+pub(crate) fn plausible(address: u64) -> bool {
+    (USER_START..USER_END).contains(&address) && address.is_multiple_of(8)
+}
+
+/// The little-endian word at `at`, 0 past the end.
+#[inline]
+pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+/// The same for 32 bits.
+#[inline]
+pub(crate) fn half(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |half| u32::from_le_bytes(*half))
+}
+
+/// The target's memory behind a counter and a cache.
+pub(crate) struct Reader<'a> {
+    memory: &'a dyn Memory,
+    reads: Cell<u64>,
+    read_bytes: Cell<u64>,
+    /// Page number and content, placed by the page number.
+    pages: RefCell<Vec<(u64, Vec<u8>)>>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(memory: &'a dyn Memory) -> Self {
+        Self { memory, reads: Cell::new(0), read_bytes: Cell::new(0), pages: RefCell::new(Vec::new()) }
+    }
+
+    pub(crate) fn memory(&self) -> &'a dyn Memory {
+        self.memory
+    }
+
+    /// How many reads, and how many bytes.
+    pub(crate) fn spent(&self) -> (u64, u64) {
+        (self.reads.get(), self.read_bytes.get())
+    }
+
+    /// Fills `into` as far as it goes.
+    pub(crate) fn fill(&self, address: u64, into: &mut [u8]) -> usize {
+        let got = self.memory.read(address, into).min(into.len());
+        self.reads.set(self.reads.get() + 1);
+        self.read_bytes.set(self.read_bytes.get() + got as u64);
+        got
+    }
+
+    /// Fills `into` whole through the cache, or says no.
+    pub(crate) fn cached(&self, address: u64, into: &mut [u8]) -> bool {
+        let mut done = 0;
+        while done < into.len() {
+            let Some(at) = address.checked_add(done as u64) else { return false };
+            let offset = (at % PAGE as u64) as usize;
+            let count = (PAGE - offset).min(into.len() - done);
+            if !self.copy_page(at / PAGE as u64, offset, &mut into[done..done + count]) {
+                return false;
+            }
+            done += count;
+        }
+        true
+    }
+
+    fn copy_page(&self, page: u64, offset: usize, into: &mut [u8]) -> bool {
+        let mut pages = self.pages.borrow_mut();
+        if pages.is_empty() {
+            pages.resize(CACHED_PAGES, (u64::MAX, Vec::new()));
+        }
+        let place = (page as usize ^ (page >> 10) as usize) % CACHED_PAGES;
+        let entry = &mut pages[place];
+        if entry.0 != page {
+            entry.0 = page;
+            entry.1.resize(PAGE, 0);
+            let got = self.fill(page * PAGE as u64, &mut entry.1);
+            entry.1.truncate(got);
+        }
+        entry.1.get(offset..offset + into.len()).is_some_and(|found| {
+            into.copy_from_slice(found);
+            true
+        })
+    }
+
+    /// A word through the cache.
+    pub(crate) fn word(&self, address: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        self.cached(address, &mut bytes).then(|| u64::from_le_bytes(bytes))
+    }
+
+    /// Forgets cached pages: what is read next is as it is now.
+    pub(crate) fn refresh(&self) {
+        self.pages.borrow_mut().iter_mut().for_each(|entry| entry.0 = u64::MAX);
+    }
+
+    /// A NUL-terminated printable ASCII text of at most 255 bytes.
+    pub(crate) fn text(&self, address: u64) -> Option<String> {
+        let mut out = Vec::new();
+        let mut at = address;
+        while out.len() < 256 {
+            let mut part = [0; 32];
+            let count = 32 - (at % 32) as usize;
+            if !self.cached(at, &mut part[..count]) {
+                return None;
+            }
+            let end = part[..count].iter().position(|byte| *byte == 0);
+            out.extend_from_slice(&part[..end.unwrap_or(count)]);
+            if end.is_some() {
+                let fine = !out.is_empty() && out.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ');
+                return fine.then(|| String::from_utf8_lossy(&out).into_owned());
+            }
+            at += count as u64;
+        }
+        None
+    }
+}
+
+/// Reads a long range piece by piece through one buffer.
+pub(crate) struct Window {
+    buffer: Vec<u8>,
+    start: u64,
+    length: usize,
+}
+
+impl Window {
+    pub(crate) fn new(size: usize) -> Self {
+        Self { buffer: vec![0; size], start: 0, length: 0 }
+    }
+
+    /// Forgets what was read.
+    pub(crate) fn clear(&mut self) {
+        self.length = 0;
+    }
+
+    /// At least `need` bytes from `address` on, as many as are at hand; reads on, but never past `end`.
+    pub(crate) fn at(&mut self, reader: &Reader<'_>, address: u64, need: usize, end: u64) -> Option<&[u8]> {
+        let inside = address >= self.start
+            && address.saturating_add(need as u64) <= self.start.saturating_add(self.length as u64);
+        if !inside {
+            let want = self.buffer.len().min(end.saturating_sub(address) as usize);
+            self.start = address;
+            self.length = reader.fill(address, &mut self.buffer[..want]);
+        }
+        let skip = (address - self.start) as usize;
+        self.buffer[..self.length].get(skip..).filter(|rest| rest.len() >= need)
+    }
+}
+
+/// The resident runs of some ranges, to ask how much of a piece is resident.
+#[derive(Default)]
+pub(crate) struct Resident {
+    /// Start, end, resident bytes before it.
+    runs: Vec<(u64, u64, u64)>,
+}
+
+impl Resident {
+    /// Adds runs that come after all others.
+    pub(crate) fn add(&mut self, runs: &[(u64, u64)]) {
+        for (start, end) in runs.iter().filter(|(start, end)| start < end) {
+            match self.runs.last_mut() {
+                Some(last) if last.1 == *start => last.1 = *end,
+                Some(last) if last.1 > *start => {}
+                _ => {
+                    let before = self.total();
+                    self.runs.push((*start, *end, before));
+                }
+            }
+        }
+    }
+
+    /// All resident bytes.
+    pub(crate) fn total(&self) -> u64 {
+        self.runs.last().map_or(0, |(start, end, before)| before + (end - start))
+    }
+
+    fn below(&self, address: u64) -> u64 {
+        let after = self.runs.partition_point(|(start, ..)| *start < address);
+        let Some((start, end, before)) = after.checked_sub(1).and_then(|at| self.runs.get(at)) else {
+            return 0;
+        };
+        before + address.min(*end).saturating_sub(*start)
+    }
+
+    /// Resident bytes in `[start, end)`.
+    pub(crate) fn within(&self, start: u64, end: u64) -> u64 {
+        self.below(end).saturating_sub(self.below(start))
+    }
+
+    /// All runs.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.runs.iter().map(|(start, end, _)| (*start, *end))
+    }
+
+    /// Memory of this list.
+    pub(crate) fn own_bytes(&self) -> u64 {
+        (self.runs.capacity() * 24) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dump::Dump;
+
+    #[test]
+    fn resident_bytes_are_counted_across_holes() {
+        let mut resident = Resident::default();
+        resident.add(&[(0x1000, 0x3000), (0x5000, 0x6000)]);
+        resident.add(&[(0x6000, 0x7000)]);
+        assert_eq!(resident.total(), 0x4000);
+        assert_eq!(resident.within(0x2000, 0x5800), 0x1800);
+        assert_eq!(resident.within(0x3000, 0x5000), 0);
+    }
+
+    #[test]
+    fn a_cached_read_over_a_hole_says_no_and_a_text_must_end() {
+        let mut dump = Dump::new(Vec::new());
+        let mut page = vec![b'a'; 4096];
+        page[8..11].copy_from_slice(b"ok\0");
+        dump.push(0x10000, &page);
+        let reader = Reader::new(&dump);
+        assert_eq!(reader.text(0x10008).as_deref(), Some("ok"));
+        assert_eq!(reader.text(0x10100), None, "no end within 255 bytes");
+        assert_eq!(reader.word(0x10ffc), None);
+        assert_eq!(reader.word(0x10ff8), Some(0x6161_6161_6161_6161));
+    }
+}

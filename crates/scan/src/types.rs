@@ -1,0 +1,342 @@
+//! Python types, recognised by what they are: a ready type whose own type leads to `PyType_Type`.
+//!
+//! A block is an object when the word where its type should be points to such a type, the type's flags put the
+//! object exactly there (collector head, managed-dict head), the block is large enough for it, and its reference
+//! count is one an object can have. No name of a type decides anything.
+
+use crate::index::{Index, MOST_TYPES};
+use crate::names;
+use crate::reader::{Reader, half, plausible, word};
+use rustc_hash::FxHashMap;
+
+/// Offsets in a type object, the same from 3.8 to 3.14 on 64-bit machines.
+mod field {
+    pub(super) const TYPE: usize = 8;
+    pub(super) const NAME: usize = 24;
+    pub(super) const BASIC_SIZE: usize = 32;
+    pub(super) const ITEM_SIZE: usize = 40;
+    pub(super) const FLAGS: usize = 168;
+    pub(super) const BASE: usize = 256;
+    pub(super) const DICT: usize = 264;
+    pub(super) const DICT_OFFSET: usize = 288;
+    pub(super) const END: usize = 296;
+}
+
+/// Bits of `tp_flags`.
+mod flag {
+    pub(super) const INLINE_VALUES: u64 = 1 << 2;
+    pub(super) const MANAGED_WEAKREF: u64 = 1 << 3;
+    pub(super) const MANAGED_DICT: u64 = 1 << 4;
+    pub(super) const HEAP_TYPE: u64 = 1 << 9;
+    pub(super) const READY: u64 = 1 << 12;
+    pub(super) const GC: u64 = 1 << 14;
+    pub(super) const INT: u64 = 1 << 24;
+    pub(super) const LIST: u64 = 1 << 25;
+    pub(super) const TUPLE: u64 = 1 << 26;
+    pub(super) const BYTES: u64 = 1 << 27;
+    pub(super) const STR: u64 = 1 << 28;
+    pub(super) const DICT: u64 = 1 << 29;
+    pub(super) const TYPE: u64 = 1 << 31;
+}
+
+/// The interpreter's version where it changes what a block looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Version(pub(crate) u8, pub(crate) u8);
+
+impl Version {
+    /// Bytes of a pool.
+    pub(crate) fn pool_bytes(self) -> u64 {
+        if self >= Version(3, 10) { 16 << 10 } else { 4 << 10 }
+    }
+
+    /// Whether a type with these flags puts two words before the collector's head.
+    fn pre_header(self, flags: u64) -> bool {
+        match self {
+            version if version >= Version(3, 12) => flags & (flag::MANAGED_DICT | flag::MANAGED_WEAKREF) != 0,
+            Version(3, 11) => flags & flag::MANAGED_DICT != 0,
+            _ => false,
+        }
+    }
+
+    fn lives(self, count: u64) -> bool {
+        let low = count & 0xffff_ffff;
+        if self >= Version(3, 14) {
+            // 32 bits of count, 16 that stay 0, 16 of flags.
+            low != 0 && (count >> 32).trailing_zeros() >= 16
+        } else if self >= Version(3, 12) {
+            low != 0 && count >> 32 == 0
+        } else {
+            count != 0 && count >> 33 == 0
+        }
+    }
+}
+
+/// What a container is, by the flags every subclass inherits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    Int,
+    List,
+    Tuple,
+    Bytes,
+    Str,
+    Dict,
+    Type,
+    Other,
+}
+
+/// One type, and what was counted for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Type {
+    pub(crate) address: u64,
+    /// What it is derived from.
+    pub(crate) base: u64,
+    pub(crate) name: String,
+    pub(crate) module: String,
+    flags: u64,
+    pub(crate) basic: u64,
+    item: u64,
+    /// Bytes before the object proper.
+    pub(crate) lead: u64,
+    /// `str` itself, whose text lies inside the object.
+    compact_text: bool,
+    /// Where instances keep their dict; negative from the end.
+    pub(crate) dict_offset: i64,
+    pub(crate) count: u64,
+    pub(crate) own: u64,
+    pub(crate) owned: u64,
+    pub(crate) absent: u64,
+}
+
+impl Type {
+    pub(crate) fn has_gc(&self) -> bool {
+        self.flags & flag::GC != 0
+    }
+
+    pub(crate) fn family(&self) -> Family {
+        const FAMILIES: [(u64, Family); 7] = [
+            (flag::INT, Family::Int),
+            (flag::LIST, Family::List),
+            (flag::TUPLE, Family::Tuple),
+            (flag::BYTES, Family::Bytes),
+            (flag::STR, Family::Str),
+            (flag::DICT, Family::Dict),
+            (flag::TYPE, Family::Type),
+        ];
+        FAMILIES.iter().find(|(bit, _)| self.flags & bit != 0).map_or(Family::Other, |(_, family)| *family)
+    }
+
+    pub(crate) fn inline_values(&self, version: Version) -> bool {
+        version >= Version(3, 13) && self.flags & flag::INLINE_VALUES != 0
+    }
+
+    pub(crate) fn is_heap_type(&self) -> bool {
+        self.flags & flag::HEAP_TYPE != 0
+    }
+
+    /// Which bytes of a block of `size` bytes can hold pointers: `[0, lead)` without the collector's head, and
+    /// `[lead, end)`. Data that merely looks like pointers stays out: text, digits, bytes.
+    pub(crate) fn pointers(&self, size: u64, version: Version) -> (u64, u64, u64) {
+        if self.compact_text || self.family() == Family::Int {
+            return (0, 0, 0);
+        }
+        let head = if self.has_gc() { self.lead.saturating_sub(16) } else { self.lead };
+        let whole =
+            self.has_gc() && self.item != 0 && self.item.is_multiple_of(8) || self.inline_values(version);
+        let end = if whole { size } else { size.min(self.lead + self.basic) };
+        (head, self.lead + 16, end)
+    }
+}
+
+const NEAR: usize = 4096;
+
+/// All types met so far.
+pub(crate) struct Types<'a> {
+    reader: &'a Reader<'a>,
+    pub(crate) version: Version,
+    type_type: u64,
+    /// Bytes of a debug allocator's own head before each block.
+    skip: usize,
+    known: FxHashMap<u64, u32>,
+    /// Quick answers, by address: a type, or that there is none.
+    near: Vec<(u64, u32)>,
+    pub(crate) all: Vec<Type>,
+    /// Types that did not fit any more.
+    pub(crate) lost: u64,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl<'a> Types<'a> {
+    pub(crate) fn new(reader: &'a Reader<'a>, version: Version, type_type: u64, skip: usize) -> Self {
+        let near = vec![(0, NONE); NEAR];
+        Self { reader, version, type_type, skip, known: FxHashMap::default(), near, all: Vec::new(), lost: 0 }
+    }
+
+    /// Bytes of a debug allocator before each object.
+    pub(crate) fn skip(&self) -> usize {
+        self.skip
+    }
+
+    pub(crate) fn get(&self, kind: u32) -> Option<&Type> {
+        self.all.get(kind as usize)
+    }
+
+    /// The type whose object lies in this block, given its first bytes and its whole size.
+    #[inline]
+    pub(crate) fn classify(&mut self, head: &[u8], size: u64, index: &Index) -> Option<u32> {
+        if self.type_type == 0 {
+            return None;
+        }
+        let (head, size) = (head.get(self.skip..)?, size.checked_sub(2 * self.skip as u64)?);
+        for lead in [0, 16, 32] {
+            if head.len() < lead + 16 {
+                return None;
+            }
+            let address = word(head, lead + 8);
+            if !plausible(address) {
+                continue;
+            }
+            let Some(kind) = self.at(address, index) else { continue };
+            let found = &self.all[kind as usize];
+            if found.lead == lead as u64
+                && self.version.lives(word(head, lead))
+                && (found.family() == Family::Str || found.lead + found.basic <= size)
+            {
+                return Some(kind);
+            }
+        }
+        None
+    }
+
+    /// The type at an address, if one is.
+    #[inline]
+    pub(crate) fn at(&mut self, address: u64, index: &Index) -> Option<u32> {
+        let place = (address >> 4 ^ address >> 16) as usize % NEAR;
+        if self.near[place].0 == address {
+            return Some(self.near[place].1).filter(|kind| *kind != NONE);
+        }
+        let found = self.known.get(&address).copied().or_else(|| self.look(address, index));
+        self.near[place] = (address, found.unwrap_or(NONE));
+        found
+    }
+
+    fn look(&mut self, address: u64, index: &Index) -> Option<u32> {
+        // A type object is far larger than what pools hand out.
+        if index.in_pool(address) {
+            return None;
+        }
+        let found = self.read(address)?;
+        if self.all.len() >= MOST_TYPES {
+            self.lost += 1;
+            return None;
+        }
+        let kind = self.all.len() as u32;
+        self.all.push(found);
+        self.known.insert(address, kind);
+        Some(kind)
+    }
+
+    fn read(&self, address: u64) -> Option<Type> {
+        let mut bytes = [0; field::END];
+        if !self.reader.cached(address, &mut bytes) || !self.is_metatype(word(&bytes, field::TYPE), 3) {
+            return None;
+        }
+        let (basic, item) = (word(&bytes, field::BASIC_SIZE), word(&bytes, field::ITEM_SIZE));
+        let flags = word(&bytes, field::FLAGS);
+        if !(16..=1 << 16).contains(&basic) || item > 1 << 12 || flags & flag::READY == 0 {
+            return None;
+        }
+        let text = self.reader.text(word(&bytes, field::NAME))?;
+        let told = (flags & flag::HEAP_TYPE != 0)
+            .then(|| names::text_in_dict(self.reader, self.version, word(&bytes, field::DICT), "__module__"))
+            .flatten();
+        let (module, name) = split_name(&text, told);
+        let lead = u64::from(flags & flag::GC != 0) * 16 + u64::from(self.version.pre_header(flags)) * 16;
+        let base = self.flags_at(word(&bytes, field::BASE)).unwrap_or(0);
+        Some(Type {
+            address,
+            base: word(&bytes, field::BASE),
+            name,
+            module,
+            flags,
+            basic,
+            item,
+            lead,
+            compact_text: flags & flag::STR != 0 && base & flag::STR == 0,
+            dict_offset: word(&bytes, field::DICT_OFFSET) as i64,
+            count: 0,
+            own: 0,
+            owned: 0,
+            absent: 0,
+        })
+    }
+
+    /// Whether an address is `PyType_Type` or a type derived from it.
+    fn is_metatype(&self, address: u64, depth: u8) -> bool {
+        if address == self.type_type {
+            return true;
+        }
+        depth > 0
+            && plausible(address)
+            && self.flags_at(address).is_some_and(|flags| flags & flag::READY != 0 && flags & flag::TYPE != 0)
+            && self.reader.word(address + 8).is_some_and(|above| self.is_metatype(above, depth - 1))
+    }
+
+    fn flags_at(&self, address: u64) -> Option<u64> {
+        self.reader.word(address.checked_add(field::FLAGS as u64)?)
+    }
+}
+
+/// The module and the class's own name. Types of C say both in one text; classes of Python keep the module apart.
+fn split_name(text: &str, told: Option<String>) -> (String, String) {
+    let (before, name) = text.rsplit_once('.').map_or(("", text), |(before, name)| (before, name));
+    let module =
+        told.unwrap_or_else(|| if before.is_empty() { "builtins".to_owned() } else { before.to_owned() });
+    (module, name.to_owned())
+}
+
+/// Looks for `PyType_Type` in bytes of a library's data: the one type that is its own type.
+pub(crate) fn own_type(bytes: &[u8], base: u64) -> Option<u64> {
+    (0..bytes.len().saturating_sub(field::END)).step_by(8).find_map(|at| {
+        let address = base + at as u64;
+        let flags = word(bytes, at + field::FLAGS);
+        let fits = word(bytes, at + field::TYPE) == address
+            && flags & flag::READY != 0
+            && flags & flag::TYPE != 0
+            && (400..2000).contains(&word(bytes, at + field::BASIC_SIZE))
+            && half(bytes, at) != 0;
+        fits.then_some(address)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_heads_before_an_object_follow_the_version() {
+        let managed = flag::MANAGED_DICT;
+        assert!(!Version(3, 10).pre_header(managed));
+        assert!(Version(3, 11).pre_header(managed));
+        assert!(!Version(3, 11).pre_header(flag::MANAGED_WEAKREF));
+        assert!(Version(3, 12).pre_header(flag::MANAGED_WEAKREF));
+        assert_eq!((Version(3, 9).pool_bytes(), Version(3, 10).pool_bytes()), (4096, 16384));
+    }
+
+    #[test]
+    fn a_reference_count_must_be_one_an_object_can_have() {
+        assert!(!Version(3, 9).lives(0) && Version(3, 9).lives(1));
+        assert!(!Version(3, 11).lives(0x7f00_0000_0000));
+        assert!(Version(3, 12).lives(0xffff_ffff) && !Version(3, 12).lives(1 << 32));
+        assert!(Version(3, 14).lives(0x0003_0000_c000_0000), "flags above the count");
+        assert!(!Version(3, 14).lives(0x7f12_3456_7890), "a link of a free list");
+    }
+
+    #[test]
+    fn a_name_with_dots_is_module_and_class() {
+        assert_eq!(split_name("numpy.ndarray", None), ("numpy".into(), "ndarray".into()));
+        assert_eq!(split_name("list", None), ("builtins".into(), "list".into()));
+        assert_eq!(split_name("Net", Some("train".into())), ("train".into(), "Net".into()));
+        assert_eq!(split_name("a.b.C", Some("a.b".into())), ("a.b".into(), "C".into()));
+    }
+}
