@@ -86,7 +86,7 @@ class Notebook:
 
     def fit(self, train: Callable[[], Any]) -> Any:
         """Runs a training under a recorder of its own, unless one records the whole notebook."""
-        name = f"fit {len(self.fits) + 1}, cell {self._running}"
+        name = f"fit {len(self.fits) + 1}" + ("" if self._running is None else f", cell {self._running}")
         outer = _watch.current()
         recording: _watch.Watch | None = None
         why_not = "it is part of the recording of the whole notebook" if outer else None
