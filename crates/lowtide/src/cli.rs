@@ -10,9 +10,11 @@ pub(crate) use scanning::ScanArgs;
 pub(crate) use showing::{ReportArgs, ReportTo};
 
 use crate::duration;
+use crate::relay::StepPattern;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Memory truth for training jobs.
@@ -100,6 +102,10 @@ pub(crate) struct RunArgs {
     /// Leave Python processes alone: no steps, epochs and phases without the program's own marks
     #[arg(long)]
     pub(crate) no_agent: bool,
+    /// Find steps in the command's output: the group `step`, or the first group, is the number, as in 'step (\d+)'. Output
+    /// then goes through a relay
+    #[arg(long, value_name = "REGEX", value_parser = StepPattern::from_str)]
+    pub(crate) step_pattern: Option<StepPattern>,
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
@@ -255,7 +261,18 @@ pub(crate) struct DemoArgs {
 pub(crate) struct RelayArgs {
     /// Descriptor of the terminal's master side
     #[arg(long)]
-    pub(crate) master: i32,
+    pub(crate) master: Option<i32>,
+    /// Descriptors of pipes that go to standard output and to standard error
+    #[arg(long)]
+    pub(crate) stdout: Option<i32>,
+    #[arg(long)]
+    pub(crate) stderr: Option<i32>,
+    /// Show no status below the job's output
+    #[arg(long)]
+    pub(crate) plain: bool,
+    /// Find steps
+    #[arg(long, value_parser = StepPattern::from_str)]
+    pub(crate) step_pattern: Option<StepPattern>,
     /// The recorder's socket
     #[arg(long)]
     pub(crate) socket: PathBuf,

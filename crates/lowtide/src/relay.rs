@@ -1,6 +1,6 @@
 //! Stands between a job and the user's terminal so that a few lines of status can stay below the job's own output.
 //!
-//! `lowtide run --screen` gives the job a pseudo-terminal and starts this as a process of its own: killing the recorder
+//! `lowtide run --screen` (and `--step-pattern` on a terminal, without the status) gives the job a pseudo-terminal and starts this as a process of its own: killing the recorder
 //! leaves relay and job running. The job's bytes pass as they are (see `stream` for the three exceptions); the status
 //! lives outside the scroll region, below it. Keys go to the pseudo-terminal, whose line discipline turns Ctrl-C into a
 //! signal for the job. Not here: starting jobs, recording, the words of the status (see `screen::words`).
@@ -8,12 +8,16 @@
 //! Ending: the relay ends when nobody holds the job's side any more. Asked to go by SIGTERM it only gives the terminal
 //! back and keeps copying, because closing the master would hang up a job that may be saving; a second SIGTERM ends it.
 
+mod pipes;
 mod pty;
 mod seat;
 mod status;
+mod steps;
 mod stream;
 
+pub(crate) use pipes::{Streams, pass};
 pub(crate) use pty::{STATUS_ROWS, open_pty};
+pub(crate) use steps::StepPattern;
 
 use crate::screen::feed::{Feed, Link};
 use crate::screen::signals::Signals;
@@ -30,6 +34,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use steps::{Finder, Speaker};
 use stream::Stream;
 
 /// How often the status is drawn at most.
@@ -64,16 +69,26 @@ pub(crate) enum RelayError {
     Signals(#[source] io::Error),
 }
 
+/// What a relay does besides copying.
+#[derive(Debug)]
+pub(crate) struct Task {
+    /// Lines kept for the status; none where there is none.
+    pub(crate) rows: u16,
+    /// Steps to be found.
+    pub(crate) pattern: Option<StepPattern>,
+}
+
 /// Copies between the user's terminal (stdin, stdout) and the job's until the job's side is closed. Only a terminal is
 /// read from stdin: a pipe belongs to the job itself and is given to it directly.
-pub(crate) fn relay(master: OwnedFd, socket: &Path) -> Result<(), RelayError> {
+pub(crate) fn relay(master: OwnedFd, socket: &Path, task: Task) -> Result<(), RelayError> {
     let signals = Signals::catch(&caught()).map_err(|errno| RelayError::Signals(errno.into()))?;
     let flags = fcntl(&master, FcntlArg::F_GETFL).map_err(of_master)?;
     let nonblocking = OFlag::from_bits_retain(flags) | OFlag::O_NONBLOCK;
     fcntl(&master, FcntlArg::F_SETFL(nonblocking)).map_err(of_master)?;
     let (stdin, stdout) = (io::stdin(), io::stdout());
-    let seat = Seat::new(stdin.as_fd(), stdout.as_fd());
+    let seat = Seat::new(stdin.as_fd(), stdout.as_fd(), task.rows);
     let mut relay = Relay::new(master, socket, signals, seat);
+    relay.steps = task.pattern.map(|pattern| (Finder::new(pattern), Speaker::new(socket.to_owned())));
     relay.sit_down()?;
     let ended = relay.run();
     relay.finish();
@@ -149,6 +164,7 @@ struct Relay<'a> {
     drawn: Option<Instant>,
     stale: bool,
     told_to_go: bool,
+    steps: Option<(Finder, Speaker)>,
 }
 
 impl<'a> Relay<'a> {
@@ -168,6 +184,7 @@ impl<'a> Relay<'a> {
             drawn: None,
             stale: true,
             told_to_go: false,
+            steps: None,
         }
     }
 
@@ -182,6 +199,7 @@ impl<'a> Relay<'a> {
                 }
             }
             self.follow();
+            self.steps.iter_mut().for_each(|(_, speaker)| speaker.flush());
             self.check_front()?;
             self.take_keys(&mut chunk);
             self.pass_keys()?;
@@ -344,6 +362,9 @@ impl<'a> Relay<'a> {
             Err(errno) => return Err(of_master(errno)),
         };
         let arrived = chunk.get(..count).unwrap_or_default();
+        if let Some((finder, speaker)) = &mut self.steps {
+            finder.take(arrived).into_iter().for_each(|step| speaker.tell(step));
+        }
         if self.seat.shows_status() {
             let passed = self.stream.pass(arrived);
             self.print(&passed)
@@ -398,5 +419,9 @@ impl<'a> Relay<'a> {
         let rest = self.stream.give_up();
         let _ = self.seat.print(&rest);
         self.seat.leave();
+        if let Some((mut finder, mut speaker)) = self.steps.take() {
+            finder.end().into_iter().for_each(|step| speaker.tell(step));
+            speaker.finish();
+        }
     }
 }

@@ -273,3 +273,132 @@ fn one_calm_line_says_where_the_agent_is() {
     let said = says(&[], &[], "agent in");
     assert_eq!(said, "lowtide: agent in 1 process\n");
 }
+
+/// Prints steps, other bytes and a line on standard error each time.
+const PRINTER: &str = "
+import os, sys
+for step in range(1, 121):
+    os.write(1, b'step %d\\xff\\0\\x1b[31m\\r' % step)
+    os.write(2, b'err %d\\n' % step)
+os.write(1, b'step 121')
+";
+
+#[test]
+fn steps_are_found_in_output_whose_bytes_and_streams_stay_as_they_are() {
+    let stage = Stage::new();
+    let file = stage.path("run.tide");
+    let mut command = stage.command(&["run", "--quiet", "--no-agent", "--step-pattern", r"step (\d+)"]);
+    command.args(["--out", file.to_str().unwrap(), "--", &python(), "-c", PRINTER]).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let plain = Command::new(python()).args(["-c", PRINTER]).output().unwrap();
+    assert_eq!(output, plain);
+    assert_eq!(last_steps(&read(&file)), [(None, 121.0)], "the last one too, though nothing ended its line");
+}
+
+#[test]
+fn streams_that_go_to_one_place_keep_their_order() {
+    let stage = Stage::new();
+    let log = stage.path("log");
+    let place = std::fs::File::create(&log).unwrap();
+    let mut command = stage.command(&["run", "--quiet", "--no-agent", "--step-pattern", r"step (\d+)", "--"]);
+    command.args([&python(), "-c", PRINTER]).stdin(Stdio::null());
+    let status = command.stdout(place.try_clone().unwrap()).stderr(place).status().unwrap();
+    assert!(status.success());
+    let plain = stage.path("plain");
+    let place = std::fs::File::create(&plain).unwrap();
+    let mut command = Command::new(python());
+    command.args(["-c", PRINTER]).stdout(place.try_clone().unwrap()).stderr(place).status().unwrap();
+    assert_eq!(std::fs::read(log).unwrap(), std::fs::read(plain).unwrap());
+}
+
+#[test]
+fn a_killed_recorder_leaves_relay_and_job_running() {
+    let stage = Stage::new();
+    let file = stage.path("run.tide");
+    let mut command =
+        stage.command(&["run", "--no-agent", "--step-pattern", r"step (\d+)", "--interval", "50ms"]);
+    let echo = "import sys\nprint('ready', flush=True)\nfor line in sys.stdin: print('step', line.strip(), flush=True)";
+    command.args(["--out", file.to_str().unwrap(), "--", &python(), "-c", echo]);
+    let mut running = Running::start(command, file.clone());
+    running.wait_for_line("ready");
+    let mut input = running.child.stdin.take().unwrap();
+    let mut say = |line: &str| std::io::Write::write_all(&mut input, line.as_bytes()).unwrap();
+    say("1\n");
+    running.wait_for_line("step 1");
+    eventually("the step", || {
+        let recording = lowtide_store::open(&file).ok()?.recording().ok()?;
+        (last_steps(&recording) == [(None, 1.0)]).then_some(())
+    });
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(running.pid()), nix::sys::signal::Signal::SIGKILL)
+        .unwrap();
+    running.child.wait().unwrap();
+    for step in 2..50 {
+        say(&format!("{step}\n"));
+        running.wait_for_line(&format!("step {step}"));
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_job_by_its_broken_pipe() {
+    let stage = Stage::new();
+    let endless = "n=0; while echo step $n; do n=$((n+1)); done; echo told >&2; exit 9";
+    let mut command = stage.command(&["run", "--quiet", "--no-agent", "--step-pattern", r"step (\d+)", "--"]);
+    command.args(["bash", "-c", endless]);
+    let mut running = Running::start(command, stage.path("none"));
+    running.wait_for_line("step 3");
+    drop(running.stdout);
+    let status = running.child.wait().unwrap();
+    assert!(matches!(status.code(), Some(9 | 141)), "{status:?}");
+}
+
+#[test]
+fn a_survivor_that_holds_the_output_does_not_hold_lowtide() {
+    let stage = Stage::new();
+    let job = "trap '' TERM; (while :; do sleep 0.05; done) & echo step 7; echo pid $!";
+    let mut command = stage.command(&["run", "--no-agent", "--step-pattern", r"step (\d+)", "--out"]);
+    command.arg(stage.path("run.tide")).args(["--", "bash", "-c", job]);
+    let mut running = Running::start(command, stage.path("run.tide"));
+    let pid = running.wait_for_line("pid ");
+    let pid: i32 = pid.rsplit(' ').next().unwrap().parse().unwrap();
+    let status = running.child.wait().unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
+    assert!(status.success());
+    assert_eq!(last_steps(&stage.recording()), [(None, 7.0)]);
+}
+
+#[test]
+fn on_a_terminal_the_job_still_has_one_and_its_steps_are_found() {
+    use std::io::Read;
+    let stage = Stage::new();
+    let file = stage.path("run.tide");
+    let ends = nix::pty::openpty(None, None).unwrap();
+    let program =
+        "import os, sys; print('terminals', *[os.isatty(n) for n in (0, 1, 2)]); print('step 42', end='')";
+    let mut command =
+        stage.command(&["run", "--quiet", "--no-agent", "--step-pattern", r"step (\d+)", "--out"]);
+    command.arg(&file).args(["--", &python(), "-c", program]);
+    let mut child = command
+        .stdin(ends.slave.try_clone().unwrap())
+        .stdout(ends.slave.try_clone().unwrap())
+        .stderr(ends.slave)
+        .spawn()
+        .unwrap();
+    drop(command);
+    let mut shown = Vec::new();
+    let mut master = std::fs::File::from(ends.master);
+    let mut chunk = [0; 4096];
+    while let Ok(count @ 1..) = master.read(&mut chunk) {
+        shown.extend_from_slice(&chunk[..count]);
+    }
+    assert!(child.wait().unwrap().success());
+    assert_eq!(String::from_utf8_lossy(&shown), "terminals True True True\r\nstep 42");
+    assert_eq!(last_steps(&read(&file)), [(None, 42.0)]);
+}
+
+#[test]
+fn a_pattern_without_a_group_is_refused_before_anything_starts() {
+    let stage = Stage::new();
+    let output = stage.output(&["run", "--step-pattern", "step", "--", "true"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no group for the number"));
+}

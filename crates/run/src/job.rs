@@ -5,6 +5,7 @@ use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, signal, sigprocmask};
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
@@ -17,6 +18,8 @@ pub enum Terminal {
     Callers,
     /// The slave side of a terminal of its own, whose other side a relay holds.
     Own(OwnedFd),
+    /// The caller's, but for output, whose other side a relay holds; none of a pair is the caller's own.
+    Piped(Option<OwnedFd>, Option<OwnedFd>),
 }
 
 /// What to start.
@@ -80,8 +83,20 @@ pub(crate) fn start(spec: JobSpec, restore: &Restore) -> Result<Child, StartErro
         Terminal::Callers => None,
         Terminal::Own(slave) => {
             let copy = || slave.try_clone().map_err(|cause| refused(program, cause));
-            command.stdin(copy()?).stdout(copy()?).stderr(copy()?);
+            command.stdout(copy()?);
+            // What the caller led elsewhere stays there.
+            if std::io::stdin().is_terminal() {
+                command.stdin(copy()?);
+            }
+            if std::io::stderr().is_terminal() {
+                command.stderr(copy()?);
+            }
             Some(slave)
+        }
+        Terminal::Piped(stdout, stderr) => {
+            stdout.map(|stdout| command.stdout(stdout));
+            stderr.map(|stderr| command.stderr(stderr));
+            None
         }
     };
     prepare(&mut command, restore, slave);

@@ -149,7 +149,7 @@ pub enum RunError {
 pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Result<Finished, RunError> {
     let signals = Signals::take().map_err(RunError::Wait)?;
     let stand = match job.terminal {
-        Terminal::Callers => Stand::InOurGroup,
+        Terminal::Callers | Terminal::Piped(..) => Stand::InOurGroup,
         Terminal::Own(_) => Stand::Apart,
     };
     let witness = Witness::post(stand).ok();

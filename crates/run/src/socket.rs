@@ -50,6 +50,8 @@ struct Client {
     follows: bool,
     /// Close when everything is sent.
     last: bool,
+    /// We are woken when it takes more.
+    armed: bool,
 }
 
 /// The listening end.
@@ -95,6 +97,7 @@ impl ControlSocket {
                     outgoing: Vec::new(),
                     follows: false,
                     last: false,
+                    armed: false,
                 });
             }
         }
@@ -103,6 +106,7 @@ impl ControlSocket {
             let stays = client.hear(&mut show, &mut heard);
             client.send() && stays
         });
+        self.arm();
         heard
     }
 
@@ -116,6 +120,19 @@ impl ControlSocket {
             client.last = true;
             client.send()
         });
+        self.arm();
+    }
+
+    /// Has us woken when a client that could not take all of its answer can take more.
+    fn arm(&mut self) {
+        for client in &mut self.clients {
+            let pending = !client.outgoing.is_empty();
+            if client.armed != pending {
+                let more = if pending { EpollFlags::EPOLLOUT } else { EpollFlags::empty() };
+                let mut event = EpollEvent::new(EpollFlags::EPOLLIN | more, 0);
+                client.armed = self.any.modify(&client.stream, &mut event).is_ok() && pending;
+            }
+        }
     }
 
     /// Gives every follower the job as it is now.
@@ -127,6 +144,7 @@ impl ControlSocket {
             }
             client.send()
         });
+        self.arm();
     }
 }
 
@@ -210,5 +228,48 @@ impl Drop for ControlSocket {
         if let Some(folder) = self.path.parent() {
             let _ = std::fs::remove_dir(folder);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the socket wakes the loop at once.
+    fn wakes(socket: &ControlSocket) -> bool {
+        let mut events = [EpollEvent::empty(); 1];
+        socket.any.wait(&mut events, 10_u8).is_ok_and(|ready| ready > 0)
+    }
+
+    #[test]
+    fn an_answer_larger_than_the_kernels_buffer_is_sent_to_its_end_without_a_tick() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut socket = ControlSocket::listen(&folder.path().join("run")).unwrap();
+        let mut client = UnixStream::connect(folder.path().join("run").join(SOCKET_NAME)).unwrap();
+        client.write_all(b"{\"ask\":\"status\"}\n").unwrap();
+        let long = Snapshot { name: "x".repeat(3 << 20), ..Snapshot::default() };
+        let mut show = |_| Answer::Snapshot(Box::new(long.clone()));
+        let reader = std::thread::spawn(move || {
+            let mut text = String::new();
+            client.read_to_string(&mut text).map(|_| text)
+        });
+        while !reader.is_finished() {
+            if wakes(&socket) {
+                socket.serve(&mut show);
+            }
+        }
+        assert!(reader.join().unwrap().unwrap().len() > 3 << 20);
+    }
+
+    #[test]
+    fn a_mark_of_a_client_that_left_at_once_is_heard() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut socket = ControlSocket::listen(&folder.path().join("run")).unwrap();
+        let mut client = UnixStream::connect(folder.path().join("run").join(SOCKET_NAME)).unwrap();
+        client.write_all(b"mark step 7\nmark epoch 1 start\n").unwrap();
+        drop(client);
+        let said = socket.serve(|_| Answer::Marked).marks;
+        assert_eq!(said.iter().map(|mark| mark.number).collect::<Vec<_>>(), [Some(7.0), Some(1.0)]);
+        assert!(!wakes(&socket), "and it is forgotten");
     }
 }

@@ -18,14 +18,16 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let program = args.command.first().map(program_name).unwrap_or_default();
     let mut options = recorder::options(&args.recording, &program)?;
     options.agent = !args.no_agent;
-    let (terminal, relay) = if args.screen { screen(&options)? } else { (Terminal::Callers, None) };
+    let (terminal, relay) = relayed(&args, &options)?;
     options.companions.extend(relay.as_ref().map(Child::id));
-    let mut console = Console::new(args.recording.quiet || relay.is_some());
+    let mut console = Console::new(args.recording.quiet || args.screen);
     let job = JobSpec { argv: args.command, terminal };
     let finished = lowtide_run::run(job, &options, &mut console);
     console.end();
-    if let Some(mut relay) = relay {
-        // It ends when the job has closed its terminal; what it still has to show comes before our words.
+    let survived = finished.as_ref().is_ok_and(|finished| !finished.survivors.is_empty());
+    if let Some(mut relay) = relay.filter(|_| args.screen || !survived) {
+        // It ends when the job has closed its side; what it still has to show comes before our words. Output of
+        // survivors it passes on without us.
         let _ = relay.wait();
     }
     let finished = finished?;
@@ -60,30 +62,94 @@ pub(crate) fn program_name(word: &OsString) -> String {
     Path::new(word).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Makes a terminal for the job and starts the relay that shows it.
-fn screen(options: &Options) -> Result<(Terminal, Option<Child>), Failure> {
-    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+/// What the job talks to, and the relay between them if one was asked for.
+fn relayed(args: &RunArgs, options: &Options) -> Result<(Terminal, Option<Child>), Failure> {
+    let pattern = args.step_pattern.as_ref();
+    if args.screen && (!std::io::stdout().is_terminal() || !std::io::stdin().is_terminal()) {
         return Err(
             Failure::new("--screen needs a terminal").hint("leave it out, or use `lowtide watch` elsewhere")
         );
     }
-    let (master, slave) = relaying::open_pty(std::io::stdout().as_fd(), relaying::STATUS_ROWS)?;
-    fcntl(&master, FcntlArg::F_SETFD(FdFlag::empty()))?;
-    let relay = Command::new(recorder::own_program()?)
-        .arg("relay")
-        .args(["--master", &master.as_raw_fd().to_string()])
-        .arg("--socket")
-        .arg(options.private_dir.as_deref().unwrap_or(Path::new("")).join(SOCKET_NAME))
-        .spawn()
-        .map_err(|error| Failure::new("cannot start the relay").because(error))?;
-    Ok((Terminal::Own(slave), Some(relay)))
+    if !args.screen && pattern.is_none() {
+        return Ok((Terminal::Callers, None));
+    }
+    let socket = options.private_dir.as_deref().unwrap_or(Path::new("")).join(SOCKET_NAME);
+    let mut relay = Command::new(recorder::own_program()?);
+    relay.arg("relay").arg("--socket").arg(socket);
+    if let Some(pattern) = pattern {
+        relay.arg("--step-pattern").arg(pattern.as_str());
+    }
+    // Held until the relay has its own.
+    let (terminal, _held) = if std::io::stdout().is_terminal() {
+        let rows = if args.screen { relaying::STATUS_ROWS } else { 0 };
+        let (master, slave) = relaying::open_pty(std::io::stdout().as_fd(), rows)?;
+        hand_on(&mut relay, "--master", &master)?;
+        if !args.screen {
+            relay.arg("--plain");
+        }
+        (Terminal::Own(slave), vec![master])
+    } else {
+        pipes(&mut relay)?
+    };
+    let relay = relay.spawn().map_err(|error| Failure::new("cannot start the relay").because(error))?;
+    Ok((terminal, Some(relay)))
+}
+
+/// Pipes for the job's output: one for both streams where both go to the same place, so that their order stays.
+fn pipes(relay: &mut Command) -> Result<(Terminal, Vec<OwnedFd>), Failure> {
+    let pipe = || nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC);
+    let (from_stdout, stdout) = pipe()?;
+    hand_on(relay, "--stdout", &from_stdout)?;
+    let mut held = vec![from_stdout];
+    let stderr = if std::io::stderr().is_terminal() {
+        None
+    } else if same_place() {
+        Some(stdout.try_clone()?)
+    } else {
+        let (from_stderr, stderr) = pipe()?;
+        hand_on(relay, "--stderr", &from_stderr)?;
+        held.push(from_stderr);
+        Some(stderr)
+    };
+    Ok((Terminal::Piped(Some(stdout), stderr), held))
+}
+
+/// Whether standard output and standard error are one file.
+fn same_place() -> bool {
+    let place = |fd: std::os::fd::BorrowedFd<'_>| {
+        let found = nix::sys::stat::fstat(fd).ok()?;
+        Some((found.st_dev, found.st_ino))
+    };
+    let stdout = place(std::io::stdout().as_fd());
+    stdout.is_some() && stdout == place(std::io::stderr().as_fd())
+}
+
+/// Leaves a descriptor open for the relay and names it to it.
+fn hand_on(relay: &mut Command, name: &str, fd: &OwnedFd) -> Result<(), Failure> {
+    fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    relay.args([name, &fd.as_raw_fd().to_string()]);
+    Ok(())
+}
+
+pub(crate) fn relay(args: &RelayArgs) -> Result<ExitCode, Failure> {
+    if let Some(master) = args.master {
+        let rows = if args.plain { 0 } else { relaying::STATUS_ROWS };
+        let task = relaying::Task { rows, pattern: args.step_pattern.clone() };
+        relaying::relay(inherited(master)?, &args.socket, task)?;
+    } else if let Some(pattern) = &args.step_pattern {
+        let streams = relaying::Streams {
+            stdout: args.stdout.map(inherited).transpose()?,
+            stderr: args.stderr.map(inherited).transpose()?,
+        };
+        relaying::pass(streams, &args.socket, pattern);
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 #[allow(unsafe_code, reason = "a descriptor that came by inheritance has to be taken over once")]
-pub(crate) fn relay(args: &RelayArgs) -> Result<ExitCode, Failure> {
+fn inherited(fd: i32) -> Result<OwnedFd, Failure> {
     // SAFETY: the recorder left this descriptor open for us and names it; nobody else in this process owns it.
-    let master = unsafe { OwnedFd::from_raw_fd(args.master) };
-    fcntl(&master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
-    relaying::relay(master, &args.socket)?;
-    Ok(ExitCode::SUCCESS)
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    fcntl(&fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    Ok(fd)
 }

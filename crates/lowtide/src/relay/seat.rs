@@ -1,6 +1,6 @@
 //! The user's terminal: taken into raw mode with a scroll region above the status, and given back whatever happens.
 
-use super::pty::{self, STATUS_ROWS};
+use super::pty;
 use super::status;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -18,6 +18,8 @@ pub(super) struct Seat<'a> {
     keyboard: Keyboard,
     settings: Option<Termios>,
     size: Winsize,
+    /// Lines kept for the status below the job's output.
+    rows: u16,
     taken: bool,
 }
 
@@ -29,9 +31,9 @@ enum Keyboard {
 }
 
 impl<'a> Seat<'a> {
-    pub(super) fn new(stdin: BorrowedFd<'a>, stdout: BorrowedFd<'a>) -> Self {
+    pub(super) fn new(stdin: BorrowedFd<'a>, stdout: BorrowedFd<'a>, rows: u16) -> Self {
         let keyboard = if stdin.is_terminal() { Keyboard::There } else { Keyboard::None };
-        Self { stdin, stdout, keyboard, settings: None, size: pty::size_of(stdout), taken: false }
+        Self { stdin, stdout, keyboard, settings: None, size: pty::size_of(stdout), rows, taken: false }
     }
 
     /// Takes the terminal, or takes it anew after a resize. Gives the size the job should see; nothing where stdout is
@@ -58,8 +60,10 @@ impl<'a> Seat<'a> {
             // Too low for a status: the region of an earlier, larger size must not stay.
             status::unbind()
         };
-        self.print(&bytes)?;
-        Ok(Some(pty::job_size(self.size, STATUS_ROWS)))
+        if self.rows > 0 {
+            self.print(&bytes)?;
+        }
+        Ok(Some(pty::job_size(self.size, self.rows)))
     }
 
     /// Gives the terminal back: scroll region, status lines, cursor, and settings unless a shell has set its own.
@@ -67,9 +71,11 @@ impl<'a> Seat<'a> {
         if !std::mem::replace(&mut self.taken, false) {
             return;
         }
-        let rows = pty::job_size(self.size, STATUS_ROWS).ws_row;
+        let rows = pty::job_size(self.size, self.rows).ws_row;
         let bytes = if rows < self.size.ws_row { status::release(rows) } else { status::unbind() };
-        let _ = self.print(&bytes);
+        if self.rows > 0 {
+            let _ = self.print(&bytes);
+        }
         if let Some(before) = &self.settings
             && self.in_front()
         {
@@ -92,7 +98,7 @@ impl<'a> Seat<'a> {
 
     /// Lines above the status.
     pub(super) fn job_rows(&self) -> u16 {
-        pty::job_size(self.size, STATUS_ROWS).ws_row
+        pty::job_size(self.size, self.rows).ws_row
     }
 
     pub(super) fn columns(&self) -> u16 {
@@ -159,7 +165,7 @@ mod tests {
             |fd: &std::os::fd::OwnedFd| tcgetattr(fd).unwrap().local_flags.contains(LocalFlags::ICANON);
         assert!(cooked(&terminal));
         let crash = catch_unwind(AssertUnwindSafe(|| {
-            let mut seat = Seat::new(terminal.as_fd(), terminal.as_fd());
+            let mut seat = Seat::new(terminal.as_fd(), terminal.as_fd(), pty::STATUS_ROWS);
             assert_eq!(seat.take().unwrap().unwrap().ws_row, 20);
             assert!(!cooked(&terminal));
             panic!("on purpose");

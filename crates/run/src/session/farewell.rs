@@ -5,14 +5,19 @@ use crate::snapshot;
 use lowtide_model::{EventKind, Exit, ProcKey, RunState};
 use lowtide_probe::clock::boot_ns;
 use lowtide_probe::tree::Change;
+use lowtide_probe::{Root, stat_of};
 use lowtide_store::StoreError;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// With all of the job gone its output is soon passed on; a reader that stopped reading is not waited for.
+const RELAY_PATIENCE: Duration = Duration::from_secs(3);
 
 impl Session<'_> {
     /// Says good-bye: the last rows, survivors, the header, and the file closed.
     pub(super) fn end(mut self) -> Ended {
         let until = boot_ns() + FAREWELL.as_nanos() as u64;
+        let relay_until = boot_ns() + RELAY_PATIENCE.as_nanos() as u64;
         loop {
             self.live.now = self.crew.tick_of(boot_ns());
             self.reap();
@@ -20,11 +25,16 @@ impl Session<'_> {
             let others = self.crew.members().any(|member| member.facts.key != self.live.root);
             let others = others || !self.live.deaths.is_empty();
             let waits = matches!(self.subject, Subject::Job(_)) && others;
-            if !waits || boot_ns() > until {
+            // A relay that still passes output on may find a step in it; what it said before it ended is heard after.
+            let relays = self.relay_lives();
+            self.answer();
+            let patience = if others { until } else { relay_until };
+            if !(waits || relays) || boot_ns() > patience {
                 break;
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+        self.live.now = self.crew.tick_of(boot_ns());
         self.bury_root();
         let mut entries = Vec::new();
         if matches!(self.subject, Subject::Stranger(_)) {
@@ -43,6 +53,11 @@ impl Session<'_> {
         let ooms = std::mem::take(&mut self.live.ooms);
         let recording = self.close();
         Ended { exit, recording, survivors, ooms }
+    }
+
+    fn relay_lives(&self) -> bool {
+        let lives = |pid: &u32| stat_of(&Root::live(), *pid).known().is_some_and(|stat| !stat.is_dead());
+        self.options.companions.iter().any(lives)
     }
 
     /// The command's own death, for a feed that could not tell it or has not yet.
