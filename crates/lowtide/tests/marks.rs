@@ -196,6 +196,7 @@ fn a_killed_recorder_leaves_the_pages_and_the_next_one_goes_on_from_them() {
     let epochs = of_kind(&recording, MarkKind::Epoch);
     assert_eq!(epochs.len(), 1, "what was marked before it came is still in the page");
     assert_eq!(with_argument(&recording, STEPPER).len(), 1);
+    assert_eq!(std::fs::read_dir(stage.path("runtime/lowtide")).unwrap().count(), 0, "nothing stays behind");
 }
 
 #[test]
@@ -401,4 +402,28 @@ fn a_pattern_without_a_group_is_refused_before_anything_starts() {
     let output = stage.output(&["run", "--step-pattern", "step", "--", "true"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no group for the number"));
+}
+
+#[test]
+fn a_python_that_no_recorder_started_is_watched_and_said_to_have_no_marks() {
+    let stage = Stage::new();
+    let mut job = Command::new(python())
+        .args(["-c", WAITER])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let file = stage.path("watch.tide");
+    let mut command =
+        stage.command(&["watch", &job.id().to_string(), "--lines", "--interval", "100ms", "--out"]);
+    command.arg(&file);
+    let mut running = Running::start(command, file.clone());
+    let said = running.wait_for_line("warning: no steps or epochs");
+    assert!(said.contains("`lowtide mark --run PID`"), "{said}");
+    let mut mark = stage.command(&["mark", "step", "3", "--run", &job.id().to_string()]);
+    assert!(mark.status().unwrap().success());
+    drop(job.stdin.take());
+    assert!(job.wait().unwrap().success());
+    assert_eq!(running.finish().0, 0);
+    assert_eq!(last_steps(&read(&file)), [(None, 3.0)]);
 }

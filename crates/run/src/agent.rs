@@ -63,6 +63,15 @@ pub(crate) fn clear(private: Option<&Path>) {
     }
 }
 
+/// Removes what a recorder that was killed left behind, once nobody has a page there any more.
+pub(crate) fn clear_left_behind(marks: &Path) {
+    let Some(private) = marks.parent() else { return };
+    if marks.file_name() == Some(MARKS_FOLDER.as_ref()) && std::fs::remove_dir(marks).is_ok() {
+        let _ = std::fs::remove_file(private.join(SOCKET_NAME));
+        clear(Some(private));
+    }
+}
+
 /// Writes the agent: what Python loads at its start beside the package that it is.
 fn lay_out(folder: &Path) -> io::Result<()> {
     let package = folder.join(PACKAGE);

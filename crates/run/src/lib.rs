@@ -216,9 +216,14 @@ pub fn watch(pid: u32, options: &Options, listener: &mut dyn Listener) -> Result
     let ending = Ending::of(pid).known();
     // What a recorder before us gave the job still stands: its pages are read from where they are.
     let told = || tree.living().find_map(|key| variable(&root, key.pid, MARKS_VARIABLE).known());
-    let marks = options.marks.clone().or_else(|| told().map(PathBuf::from));
+    let left = if options.marks.is_none() { told().map(PathBuf::from) } else { None };
+    let marks = options.marks.clone().or_else(|| left.clone());
     let setting = Setting { root, signals, tree, feed, writer, meta, gpu, own, started, pid, marks };
-    record(setting, Subject::Stranger(ending), options, listener)
+    let finished = record(setting, Subject::Stranger(ending), options, listener)?;
+    if stat_of(&Root::live(), pid).known().is_none_or(|stat| stat.is_dead()) {
+        left.as_deref().into_iter().for_each(agent::clear_left_behind);
+    }
+    Ok(finished)
 }
 
 struct Setting {

@@ -54,6 +54,11 @@ impl Marks {
         self.notices.as_ref().map(AsFd::as_fd)
     }
 
+    /// Whether there is a place where pages could come.
+    pub(crate) fn possible(&self) -> bool {
+        self.folder.is_some()
+    }
+
     /// Processes with a page.
     pub(crate) fn agents(&self) -> usize {
         self.pages.len()

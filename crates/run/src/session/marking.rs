@@ -1,7 +1,8 @@
 //! Marks in the course of a session: pages read at every tick and at every death, marks that come over the socket, and
 //! the one line that says where the agent is.
 
-use super::{Once, Session};
+use super::{Once, Session, Subject};
+use crate::crew::Member;
 use crate::marks::Moment;
 use crate::python::{self, Python};
 use crate::socket::Wanted;
@@ -16,6 +17,10 @@ const SETTLE: Duration = Duration::from_secs(4);
 const LONGEST: Duration = Duration::from_secs(10);
 /// A Python that has lived this long without a page has no agent.
 const LATE: Duration = Duration::from_secs(5);
+
+/// What `watch` says of a Python job that no recorder started.
+const NO_MARKS: &str = "no steps or epochs: this Python was not started by `lowtide run`, and lowtide can't bring its agent into \
+                        a Python that runs; `lowtide mark --run PID` can mark it";
 
 impl Session<'_> {
     fn moment(&self) -> Moment {
@@ -74,8 +79,11 @@ impl Session<'_> {
 
     /// One calm line, once it is known who has the agent and who cannot have it.
     pub(super) fn say_who_has_the_agent(&mut self) {
-        if !self.options.agent || self.live.said.contains(&Once::Agent) {
+        if self.live.said.contains(&Once::Agent) {
             return;
+        }
+        if !self.options.agent {
+            return self.say_that_marks_cannot_come();
         }
         let now = self.live.now;
         let ready = match self.marks.first() {
@@ -92,6 +100,17 @@ impl Session<'_> {
         let text = self.agent_words();
         self.event(EventKind::Note, None, text.clone());
         self.listener.say(&text);
+    }
+
+    /// A Python that was not started under a recorder has no agent, and none can be brought into it.
+    fn say_that_marks_cannot_come(&mut self) {
+        let stranger = matches!(self.subject, Subject::Stranger(_));
+        let is_python = |member: &Member| python::of(&member.facts.argv).is_some();
+        if !stranger || self.marks.possible() || !self.crew.members().any(is_python) {
+            return;
+        }
+        self.live.said.insert(Once::Agent);
+        self.warn(NO_MARKS.to_owned());
     }
 
     fn agent_words(&mut self) -> String {
