@@ -57,7 +57,8 @@ impl Judging {
             Entry::Mark(mark) => self.judge.push_mark(mark),
             Entry::Event(event) => self.judge.push_event(event),
             Entry::Limits(limits) => self.judge.set_limits(limits),
-            Entry::Scan(_) | Entry::Meta(_) => {}
+            Entry::Scan(row) => self.judge.push_scan(row),
+            Entry::Meta(_) => {}
         }
     }
 

@@ -26,6 +26,7 @@ mod phrases;
 mod reasons;
 mod roles;
 mod run;
+mod scans;
 mod series;
 mod shapes;
 mod straight;

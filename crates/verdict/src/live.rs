@@ -9,11 +9,12 @@ use crate::judge::Judge;
 use crate::killed::Deaths;
 use crate::marks::Marks;
 use crate::roles::{Footprint, RoleFound, roles};
+use crate::scans::Scans;
 use crate::series::Point;
 use crate::track::Track;
 use lowtide_model::{
     Axis, CgroupRow, Context, Event, GpuRow, HostRow, LimitHeld, LimitKind, Mark, Meta, Metric, ProcKey,
-    Process, Recording, RunState, SampleRow,
+    Process, Recording, RunState, SampleRow, ScanRow,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,6 +47,7 @@ pub struct LiveJudge {
     pub(crate) gaps: Gaps,
     pub(crate) deaths: Deaths,
     pub(crate) allocators: Allocators,
+    pub(crate) scans: Scans,
     /// Size of each GPU and what is used of it by all.
     pub(crate) gpu_sizes: BTreeMap<u32, (f64, f64)>,
     marked: BTreeSet<ProcKey>,
@@ -73,6 +75,7 @@ impl LiveJudge {
             gaps: Gaps::default(),
             deaths: Deaths::default(),
             allocators: Allocators::default(),
+            scans: Scans::default(),
             gpu_sizes: BTreeMap::new(),
             marked: BTreeSet::new(),
         }
@@ -180,6 +183,11 @@ impl LiveJudge {
         self.deaths.push_event(event);
     }
 
+    /// Takes what a process held.
+    pub fn push_scan(&mut self, row: &ScanRow) {
+        self.scans.push(row);
+    }
+
     /// Says which limits hold now.
     pub fn set_limits(&mut self, limits: &[LimitHeld]) {
         self.limits = limits.to_vec();
@@ -265,6 +273,7 @@ pub(crate) fn feed(recording: &Recording, asked: Context) -> LiveJudge {
     recording.host.iter().for_each(|h| judge.push_host(h));
     recording.cgroups.iter().for_each(|c| judge.push_cgroup(c));
     recording.events.iter().for_each(|e| judge.push_event(e));
+    recording.scans.iter().for_each(|s| judge.push_scan(s));
     judge.set_limits(&recording.limits);
     judge.deaths.cut_off = recording.meta.state == Some(RunState::CutOff);
     judge.running = recording.meta.state == Some(RunState::Running);

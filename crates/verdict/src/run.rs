@@ -201,6 +201,7 @@ impl LiveJudge {
         if let Some(death) = death {
             verdict.tell_death(&death);
         }
+        verdict.tell_scans(self.scans.grown(key));
         let grows = track.grown() > WORTH * self.doubt;
         verdict.tell_causes(&Signs {
             role: Some(role),

@@ -1,0 +1,275 @@
+//! What scans in a recording say: which objects the growth is, and who holds them.
+//!
+//! Reads the few fields it needs of `lowtide.scan/1`; a report that is none says nothing. The difference of the last two
+//! scans of a process is told, because that is growth; what was there before the first is not.
+//! Not here: making a scan (crate `scan`), nor deciding a kind by it.
+
+use crate::phrases::{duration, number, size};
+use crate::verdict::{Group, Kind, Verdict};
+use lowtide_model::{ProcKey, ScanRow};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Processes whose scans are remembered.
+const MOST_PROCESSES: usize = 16;
+/// A type, or a part of memory, is named when it makes up this part of what grew between the scans.
+const NAMED_PART: f64 = 0.4;
+/// Growth between two scans below this is not worth a name.
+const WORTH: f64 = 8e6;
+/// A holder is named when this share of the objects that were looked at is held that way.
+const AGREED: f64 = 0.5;
+/// Longest name of a type or a holder that is told.
+const LONGEST: usize = 160;
+
+/// The fields of a report that are read.
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Told {
+    rss_bytes: f64,
+    #[serde(default)]
+    kinds: Vec<Part>,
+    #[serde(default)]
+    types: Vec<Type>,
+    #[serde(default)]
+    holders: Vec<Holder>,
+    #[serde(skip)]
+    seconds: f64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Part {
+    kind: String,
+    bytes: f64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Type {
+    name: String,
+    module: String,
+    count: f64,
+    own_bytes: f64,
+    owned_bytes: f64,
+}
+
+impl Type {
+    fn bytes(&self) -> f64 {
+        self.own_bytes + self.owned_bytes
+    }
+
+    fn full_name(&self) -> String {
+        let plain = self.module.is_empty() || self.module == "builtins";
+        clean(&if plain { self.name.clone() } else { format!("{}.{}", self.module, self.name) })
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Holder {
+    name: String,
+    module: String,
+    text: String,
+    share: f64,
+}
+
+/// The last two scans of each process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scans {
+    of: BTreeMap<ProcKey, (Option<Told>, Told)>,
+}
+
+/// What the growth between two scans was.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Grown {
+    /// The line of evidence.
+    sentence: String,
+    /// A few words for the headline: what it is, and who holds it.
+    short: Option<String>,
+}
+
+impl Scans {
+    /// Takes a scan.
+    pub(crate) fn push(&mut self, row: &ScanRow) {
+        let Ok(told) = serde_json::from_str::<Told>(&row.report) else { return };
+        let told = Told { seconds: row.tick.seconds(), ..told };
+        if self.of.len() >= MOST_PROCESSES && !self.of.contains_key(&row.process) {
+            return;
+        }
+        let before = self.of.remove(&row.process).map(|(_, last)| last);
+        self.of.insert(row.process, (before, told));
+    }
+
+    /// What grew in this process, where two scans tell.
+    pub(crate) fn grown(&self, key: ProcKey) -> Option<Grown> {
+        let (before, after) = self.of.get(&key)?;
+        let before = before.as_ref()?;
+        let grown = after.rss_bytes - before.rss_bytes;
+        if grown < WORTH {
+            return None;
+        }
+        by_type(before, after, grown).or_else(|| by_part(before, after, grown))
+    }
+}
+
+/// The type that makes up most of the growth.
+fn by_type(before: &Told, after: &Told, grown: f64) -> Option<Grown> {
+    // The lists are cut: what is not in the older one held at most as much as its last row.
+    let unlisted = before.types.last().map_or(0.0, Type::bytes);
+    let growth = |new: &Type| {
+        let old = before.types.iter().find(|old| old.name == new.name && old.module == new.module);
+        let (bytes, count) = old.map_or((unlisted, 0.0), |old| (old.bytes(), old.count));
+        (new.bytes() - bytes, new.count - count)
+    };
+    let each = after.types.iter().map(|new| (growth(new), new));
+    let ((bytes, count), most) = each.max_by(|a, b| a.0.0.total_cmp(&b.0.0))?;
+    if bytes < NAMED_PART * grown {
+        return None;
+    }
+    let holder = after.holders.iter().find(|holder| {
+        let same = holder.name == most.name && holder.module == most.module;
+        same && holder.share >= AGREED && !holder.text.is_empty()
+    });
+    let name = most.full_name();
+    let held = holder.map(|holder| format!(", held by {}", clean(&holder.text))).unwrap_or_default();
+    let part = (bytes / grown * 100.0).min(100.0);
+    let sentence = format!(
+        "{} {} more objects of {name} with {}, {part:.0} % of the growth{held}",
+        between(before, after, grown),
+        number(count.max(0.0)),
+        size(bytes)
+    );
+    Some(Grown { sentence, short: Some(format!("{name}{held}")) })
+}
+
+/// The part of memory that makes up most of the growth, where no type does.
+fn by_part(before: &Told, after: &Told, grown: f64) -> Option<Grown> {
+    let old = |kind: &str| before.kinds.iter().find(|part| part.kind == kind).map_or(0.0, |part| part.bytes);
+    let each = after.kinds.iter().map(|part| (part.bytes - old(&part.kind), part));
+    let (bytes, most) = each.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let what = words_of(&most.kind)?;
+    if bytes < NAMED_PART * grown {
+        return None;
+    }
+    let part = (bytes / grown * 100.0).min(100.0);
+    let sentence = format!(
+        "{} {} more of {what}, {part:.0} % of the growth",
+        between(before, after, grown),
+        size(bytes)
+    );
+    Some(Grown { sentence, short: Some(what.to_owned()) })
+}
+
+fn between(before: &Told, after: &Told, grown: f64) -> String {
+    let (from, to) = (duration(before.seconds), duration(after.seconds));
+    format!("scans at {from} and {to}, {} apart in memory, show", size(grown))
+}
+
+/// What a part is called; those that are only a mixture of others are not told.
+fn words_of(kind: &str) -> Option<&'static str> {
+    match kind {
+        "unowned_native" => Some("live native memory that no Python object owns"),
+        "kept_native" => Some("freed memory that malloc keeps"),
+        "kept_python" => Some("freed memory that Python's allocator keeps"),
+        "stacks" => Some("thread stacks"),
+        "shared" => Some("shared memory"),
+        "file" => Some("file pages"),
+        _ => None,
+    }
+}
+
+/// Foreign text as one short line.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect()
+}
+
+impl Verdict {
+    /// Names what grew.
+    pub(crate) fn tell_scans(&mut self, grown: Option<Grown>) {
+        let Some(grown) = grown.filter(|_| self.group != Group::Flat) else { return };
+        self.evidence.insert(self.evidence.len().min(1), grown.sentence);
+        let named = matches!(self.verdict, Kind::Leak | Kind::CacheFill | Kind::WarmUp | Kind::TooEarly);
+        if let Some(short) = grown.short.filter(|_| named) {
+            self.headline = match self.bytes_per_example {
+                Some(each) => format!("{}; {} an example: {short}", self.headline, size(each)),
+                None => format!("{}; what grows: {short}", self.headline),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lowtide_model::Tick;
+    use proptest::prelude::*;
+
+    const KEY: ProcKey = ProcKey { pid: 7, start_ticks: 1 };
+
+    fn row(second: u64, report: &serde_json::Value) -> ScanRow {
+        ScanRow { tick: Tick(second * 1_000_000_000), process: KEY, report: report.to_string() }
+    }
+
+    fn report(rss: u64, types: &[(&str, u64, u64)], kept: u64) -> serde_json::Value {
+        let types: Vec<_> = types
+            .iter()
+            .map(|(name, count, owned)| {
+                serde_json::json!({"name": name, "module": "m", "count": count,
+                "own_bytes": 0, "owned_bytes": owned, "absent_bytes": 0})
+            })
+            .collect();
+        serde_json::json!({"schema": "lowtide.scan/1", "rss_bytes": rss, "types": types,
+            "kinds": [{"kind": "kept_native", "bytes": kept, "share": 0.1}],
+            "holders": [{"name": "Core", "module": "m", "count": 3, "bytes": 1, "samples": 48, "path": [],
+                "text": "DATASET of module train <- list of 663", "share": 1.0, "doubt": ""}]})
+    }
+
+    fn grown(before: &serde_json::Value, after: &serde_json::Value) -> Option<Grown> {
+        let mut scans = Scans::default();
+        scans.push(&row(20, before));
+        assert_eq!(scans.grown(KEY), None, "one scan is no growth");
+        scans.push(&row(60, after));
+        scans.grown(KEY)
+    }
+
+    #[test]
+    fn the_type_that_grew_is_named_with_its_holder() {
+        let before = report(100_000_000, &[("Big", 5, 60_000_000), ("Core", 10, 1_000_000)], 0);
+        let after = report(200_000_000, &[("Core", 106, 97_000_000), ("Big", 5, 60_000_000)], 0);
+        let told = grown(&before, &after).unwrap();
+        assert_eq!(
+            told.sentence,
+            "scans at 20 s and 60 s, 95.4 MiB apart in memory, show 96 more objects of m.Core with 91.6 MiB, 96 % of \
+             the growth, held by DATASET of module train <- list of 663"
+        );
+    }
+
+    #[test]
+    fn memory_that_the_allocator_keeps_is_named_where_no_type_grew() {
+        let types = [("Big", 5, 60_000_000)];
+        let told =
+            grown(&report(100_000_000, &types, 1_000_000), &report(200_000_000, &types, 95_000_000)).unwrap();
+        assert!(told.sentence.contains("of freed memory that malloc keeps, 94 % of the growth"), "{told:?}");
+    }
+
+    #[test]
+    fn small_growth_and_growth_of_many_small_things_have_no_name() {
+        let types = [("Big", 5, 60_000_000)];
+        assert_eq!(grown(&report(100_000_000, &types, 0), &report(104_000_000, &types, 4_000_000)), None);
+        assert_eq!(grown(&report(100_000_000, &types, 0), &report(200_000_000, &types, 10_000_000)), None);
+    }
+
+    #[test]
+    fn a_type_that_the_older_list_did_not_reach_is_not_called_new() {
+        let before = report(100_000_000, &[("Big", 5, 60_000_000)], 0);
+        let after = report(160_000_000, &[("Core", 106, 65_000_000), ("Big", 5, 60_000_000)], 0);
+        assert_eq!(grown(&before, &after), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_report_panics(text: String, second in 0_u64..1000) {
+            let mut scans = Scans::default();
+            for second in [second, second + 1] {
+                scans.push(&ScanRow { tick: Tick(second), process: KEY, report: text.clone() });
+            }
+            let _ = scans.grown(KEY);
+        }
+    }
+}
