@@ -52,7 +52,9 @@ def test_the_trainers_own_log_has_memory_in_it_and_training_is_unchanged(job):
     assert logged[0]["lowtide/tensors_cpu"] > 50
     assert logged[0]["lowtide/tensors_cpu_mib"] >= 0
     assert not any(key.startswith("lowtide/") for seen in said["tracker"] for key in seen)
-    assert re.search(r"lowtide: host memory went from [\d.]+ [MG]iB to [\d.]+ [MG]iB \(.*\) in 14 steps", said["summary"])
+    assert re.search(
+        r"lowtide: host memory went from [\d.]+ [MG]iB to [\d.]+ [MG]iB \(.*\) in 14 steps", said["summary"]
+    )
     assert len(re.findall(r"^ +(?:largest types)? +[\d.]+ [KMG]iB.*  [\d,]+ x ", said["summary"], re.MULTILINE)) == 10
     assert "largest tensors" in said["summary"]
 
@@ -83,7 +85,9 @@ def test_cleaning_frees_garbage_and_stops_when_there_is_none(run):
     first = said["history"][0]
     assert first["lowtide/cleanup_freed_mib"] > 6
     assert first["lowtide/cleanup_ms"] > 0
-    found = re.search(r"cleanup: (\d+) rounds gave back (\d+\.?\d*) MiB for \d+ ms; stopped after 3 rounds", said["summary"])
+    found = re.search(
+        r"cleanup: (\d+) rounds gave back (\d+\.?\d*) MiB for \d+ ms; stopped after 3 rounds", said["summary"]
+    )
     assert found
     assert 9 <= int(found[1]) < 14
     assert 40 < float(found[2]) < 70

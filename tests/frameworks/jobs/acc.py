@@ -2,16 +2,16 @@
 
 import json
 import os
-import random
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import set_seed
 from torch.utils.data import DataLoader, TensorDataset
 
 
 def main():
-    random.seed(7)  # its state is written, and its size varies
-    torch.manual_seed(7)
+    # All of them: their states are written, and the size of those varies.
+    set_seed(7)
     rows = TensorDataset(torch.randn(50, 8), torch.randn(50, 1))
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=3)
     model = torch.nn.Linear(8, 1)

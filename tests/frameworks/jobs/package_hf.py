@@ -6,11 +6,10 @@ import os
 import sys
 
 import hf
+import lowtide
 import torch
 from hf import Config, Count, Tiny
 from transformers import Trainer, TrainerCallback, TrainingArguments
-
-import lowtide
 
 wishes = set(sys.argv[1:])
 hf.ask = "ask" in wishes

@@ -5,9 +5,8 @@ import os
 import sys
 
 import keras
-import numpy as np
-
 import lowtide.keras
+import numpy as np
 
 ask = len(sys.argv) > 1
 

@@ -8,10 +8,9 @@ import sys
 name = sys.argv[1]
 pl = importlib.import_module(name)
 
-import torch  # noqa: E402
-from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
-
-import lowtide.lightning  # noqa: E402
+import lowtide.lightning
+import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 ask = len(sys.argv) > 2
 
@@ -54,7 +53,9 @@ def main():
     rows = TensorDataset(torch.randn(50, 8), torch.randn(50, 1))
     count = Count()
     ours = lowtide.lightning.Callback(log_every=5)
-    logger = importlib.import_module(f"{'pytorch_lightning' if name[0] == 'p' else 'lightning.pytorch'}.loggers").CSVLogger("logs")
+    logger = importlib.import_module(
+        f"{'pytorch_lightning' if name[0] == 'p' else 'lightning.pytorch'}.loggers"
+    ).CSVLogger("logs")
     trainer = pl.Trainer(
         max_epochs=3, accelerator="cpu", logger=logger, enable_progress_bar=False, enable_model_summary=False,
         accumulate_grad_batches=2, callbacks=[count, ours],
