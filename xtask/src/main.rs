@@ -1,4 +1,4 @@
-//! The project's own tasks: `cargo xtask check|test|package|bench|score|guest|arrows`.
+//! The project's own tasks: `cargo xtask check|test|package|frameworks|bench|score|guest|arrows`.
 //!
 //! One tool for people and CI, so that what is green here is green there.
 
@@ -15,14 +15,15 @@ mod test;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-cargo xtask check    fmt, clippy, tests, crate arrows, docs: what must hold before a commit
-cargo xtask lint     check without the tests
-cargo xtask test     all tests; makes its own Python environment for those that need one
-cargo xtask package  only the tests of the Python package, with the program as it is now
-cargo xtask bench    the promised numbers, measured beside psutil, mprof and psrecord in one run
-cargo xtask score    how often the verdict is right, on curves with known answers
-cargo xtask guest    tests in a small virtual machine: cgroup v2, restricted ptrace, other users, 9p
-cargo xtask arrows   only the crate arrows
+cargo xtask check       fmt, clippy, tests, crate arrows, docs: what must hold before a commit
+cargo xtask lint        check without the tests
+cargo xtask test        all tests; makes its own Python environment for those that need one
+cargo xtask package     only the tests of the Python package, with the program as it is now
+cargo xtask frameworks  the agent in real torch, transformers, lightning, keras and accelerate jobs
+cargo xtask bench       the promised numbers, measured beside psutil, mprof and psrecord in one run
+cargo xtask score       how often the verdict is right, on curves with known answers
+cargo xtask guest       tests in a small virtual machine: cgroup v2, restricted ptrace, other users, 9p
+cargo xtask arrows      only the crate arrows
 ";
 
 fn main() -> ExitCode {
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         "lint" => check::lint(),
         "test" => test::test(rest),
         "package" => test::package(rest),
+        "frameworks" => test::frameworks(rest),
         "bench" => bench::bench(rest),
         "arrows" => arrows::arrows(),
         "guest" => guest::guest(rest),

@@ -59,6 +59,19 @@ pub(crate) fn package(rest: &[String]) -> Result<(), String> {
     finish(well, &count)
 }
 
+/// Runs real torch, transformers, lightning, keras and accelerate jobs under the agent, and under `lowtide run`.
+pub(crate) fn frameworks(rest: &[String]) -> Result<(), String> {
+    run(Command::new("python3").arg("tests/frameworks/build.py").current_dir(root()))?;
+    run(cargo().args(["build", "--locked", "--package", "lowtide"]))?;
+    let interpreter = root().join("target/frameworks-python/bin/python");
+    let mut command = with_default_signals(&Command::new(interpreter));
+    command.args(["-m", "pytest", "-q", "--durations=10", "tests/frameworks"]).args(rest);
+    command.env("LOWTIDE_BIN", root().join("target/debug/lowtide"));
+    let mut count = Count::default();
+    let well = counted(&mut command, &mut count)?;
+    finish(well, &count)
+}
+
 fn package_tests(interpreter: &Path) -> Command {
     let mut command = with_default_signals(&Command::new(interpreter));
     command.args(["-m", "pytest", "-q", "tests/package"]);
