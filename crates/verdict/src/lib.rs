@@ -7,6 +7,7 @@ mod allocator;
 mod assess;
 mod budget;
 mod causes;
+mod copies;
 mod decide;
 mod drawing;
 mod events;

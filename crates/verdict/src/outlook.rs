@@ -9,7 +9,7 @@ use crate::words::Story;
 use lowtide_model::{Axis, Metric};
 
 /// A floor that is called flat may still move by this part of itself.
-const ROOM: f64 = 0.02;
+pub(crate) const ROOM: f64 = 0.02;
 
 impl Story<'_> {
     /// What it is not.

@@ -150,7 +150,7 @@ impl Periods {
                 }
                 (None, _) => "growth does not follow it".to_owned(),
             };
-            format!("period: {} ({} seen apart): {found}", period.name, period.stretches)
+            format!("period: each {}: {found}", period.name)
         };
         self.tested.iter().map(one).collect()
     }

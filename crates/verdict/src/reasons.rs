@@ -4,6 +4,7 @@
 use crate::assess::PASSES;
 use crate::budget::pass;
 use crate::decide::stand;
+use crate::outlook::ROOM;
 use crate::phrases::{counted, number, size};
 use crate::verdict::{Group, Kind};
 use crate::words::Story;
@@ -38,21 +39,21 @@ impl Story<'_> {
         if let Some(pace) = s.pace {
             lines.push(format!("pace at the end over pace at the start, lower bound: {pace:.2}"));
         }
-        lines.push(match pass(self.context, self.axis) {
-            Some(p) => format!(
-                "one pass over the data: {} ({} seen; a leak is called from {PASSES} on)",
-                self.place(p),
-                number(self.facts.last / p)
-            ),
-            None => {
-                "the length of a pass over the data is not known: it would decide between a fill and a leak"
-                    .to_owned()
-            }
-        });
+        lines.extend(self.pass_known());
         lines.extend(self.known());
         lines.push(format!("decided by: {}", s.because.words()));
         lines.push(format!("would change it: {}", self.would_change()));
         lines
+    }
+
+    fn pass_known(&self) -> Option<String> {
+        let Some(pass) = pass(self.context, self.axis) else {
+            let unknown =
+                "the length of a pass over the data is not known: it would decide between a fill and a leak";
+            return (self.kind.group() != Group::Flat).then(|| unknown.to_owned());
+        };
+        let (place, seen) = (self.place(pass), number(self.facts.last / pass));
+        Some(format!("one pass over the data: {place} ({seen} seen; a leak is called from {PASSES} on)"))
     }
 
     /// What was known beside the curve: told by marks, by the file or by the user.
@@ -111,7 +112,7 @@ impl Story<'_> {
             ),
             Group::Flat => format!(
                 "a floor that rises by more than {} over as long again",
-                size((4.0 * f.noise).max(self.bound()))
+                size((4.0 * f.noise).max(self.bound()).max(ROOM * f.end))
             ),
             Group::TooEarly => match self.decided_at {
                 Some(at) => format!("the samples up to step {}", number(at.ceil())),

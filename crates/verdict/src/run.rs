@@ -3,16 +3,16 @@
 //! The trainer's answer leads, unless another process leaks while the trainer does not. Everything else that grows
 //! is a finding of its own: a leaking helper, workers that copy shared pages, processes that multiply, GPU memory.
 
-use crate::budget::fits;
 use crate::causes::Signs;
+use crate::copies::copies_pages;
 use crate::gaps::Asleep;
 use crate::judge::Judge;
 use crate::live::{LiveJudge, feed};
 use crate::marks::Places;
-use crate::phrases::{number, size};
+use crate::phrases::{counted, number, size};
 use crate::roles::RoleFound;
 use crate::track::Track;
-use crate::verdict::{Fits, Group, Kind, Outcome, ProcessNamed, RuledOut, Verdict};
+use crate::verdict::{Group, Kind, ProcessNamed, Verdict};
 use lowtide_model::{Axis, Bytes, Context, ProcKey, Recording, Role};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,9 +32,7 @@ pub struct RunVerdict {
 const FEWEST_STEPS: f64 = 10.0;
 const FEWEST_SAMPLES: u64 = 5;
 /// Growth of a process beside the trainer is worth a finding from this many times the instrument's doubt on.
-const WORTH: f64 = 16.0;
-/// Of the memory a forked process made its own, this part must have left the shared pages.
-const FROM_SHARED: f64 = 0.5;
+pub(crate) const WORTH: f64 = 16.0;
 /// Evaluations after the first that must have kept something before it counts against a fill.
 const FEWEST_EVALS: usize = 3;
 /// Standard errors by which the mean of what evaluations keep must be above nothing.
@@ -45,13 +43,6 @@ const OF_GROWTH: f64 = 0.05;
 /// Workers that are alike: so many, and what each took differs by no more than this factor.
 const FEWEST_WORKERS: usize = 2;
 const ALIKE: f64 = 1.5;
-
-/// Whether what a process made its own came out of the pages it shared.
-fn copies_pages(track: &Track) -> bool {
-    let Some((first, last)) = track.first_pss.zip(track.last_pss) else { return false };
-    let up = last.private.as_f64() - first.private.as_f64();
-    up > 0.0 && first.shared.as_f64() - last.shared.as_f64() >= FROM_SHARED * up
-}
 
 /// Judges a recording.
 pub fn judge_recording(recording: &Recording) -> RunVerdict {
@@ -198,6 +189,10 @@ impl LiveJudge {
         let mut verdict = judge.verdict();
         verdict.process = Some(self.named(key, role));
         verdict.tell_gaps(&asleep);
+        if let Some(step) = self.marks.step {
+            let marks = counted(self.marks.count as f64, "mark");
+            verdict.why.push(format!("marks: {marks} read, the newest step is {}", number(step)));
+        }
         if let Some(death) = death {
             verdict.tell_death(&death);
         }
@@ -232,72 +227,6 @@ impl LiveJudge {
     pub(crate) fn named(&self, key: ProcKey, role: Role) -> ProcessNamed {
         let argv = self.processes.get(&key).map(|p| p.argv.clone()).unwrap_or_default();
         ProcessNamed { key, role, argv }
-    }
-
-    /// Forked processes whose private pages grow while the shared ones shrink.
-    fn copies(&self, role: &BTreeMap<ProcKey, Role>) -> Option<Verdict> {
-        let (mut private, mut shared, mut count) = (0.0, 0.0, 0);
-        let (mut own, mut ahead) = (0.0, 0.0);
-        let mut largest: Option<(f64, ProcKey)> = None;
-        for (key, track) in &self.tracks {
-            let forked = self.processes.get(key).is_some_and(|p| !p.execed);
-            let Some((first, last)) = track.first_pss.zip(track.last_pss).filter(|_| forked) else {
-                continue;
-            };
-            let (up, down) = (
-                last.private.as_f64() - first.private.as_f64(),
-                first.shared.as_f64() - last.shared.as_f64(),
-            );
-            if up > WORTH * self.doubt && down >= FROM_SHARED * up {
-                private += up;
-                shared += down;
-                own += last.private.as_f64();
-                ahead += last.shared.as_f64();
-                count += 1;
-                largest = largest.filter(|l| l.0 >= up).or(Some((up, *key)));
-            }
-        }
-        let (_, key) = largest?;
-        let track = self.tracks.get(&key)?;
-        let mut verdict = track.private.verdict_as(Kind::WorkerCopies);
-        verdict.outcome = self.when_all_is_copied(own, ahead);
-        let fits = match (verdict.outcome.is, verdict.outcome.limit_bytes.map(size)) {
-            (Fits::Fits, Some(limit)) => format!("; it fits: {} of {limit}", size(own + ahead)),
-            (Fits::Tight, Some(limit)) => format!("; tight: {} of {limit}", size(own + ahead)),
-            (Fits::Exceeds, Some(limit)) => format!("; it does not fit: {} of {limit}", size(own + ahead)),
-            (Fits::Fits | Fits::Tight | Fits::Exceeds | Fits::Unknown, _) => String::new(),
-        };
-        verdict.headline = format!(
-            "worker copies: {count} forked processes made {} of shared pages their own; it ends when all is copied or they restart{fits}",
-            size(private)
-        );
-        let (own, left) = (size(own), size(ahead));
-        verdict.evidence = vec![
-            format!(
-                "private pages rose by {} while shared ones fell by {} over {count} processes",
-                size(private),
-                size(shared)
-            ),
-            format!("they hold {own} of their own and still share {left}, which they may copy too"),
-        ];
-        let because =
-            format!("what became private came out of the shared pages: no more than {left} are left to copy");
-        verdict.ruled_out = vec![RuledOut { kind: Kind::Leak, because }];
-        verdict.disprove = format!(
-            "restart the workers: together they must begin below {own} again, and never come to hold more than {}",
-            size(verdict.outcome.needs_bytes.unwrap_or_default())
-        );
-        verdict.confidence = 0.9;
-        verdict.process = Some(self.named(key, role.get(&key).copied().unwrap_or(Role::Unknown)));
-        Some(verdict)
-    }
-
-    /// Workers that copied everything hold what is theirs now and all they still share.
-    fn when_all_is_copied(&self, own: f64, ahead: f64) -> Outcome {
-        let (limit, limit_from) = self.limit(own);
-        let limit_bytes = limit.map(Bytes::as_f64);
-        let is = limit_bytes.map_or(Fits::Unknown, |limit| fits(own + ahead, limit));
-        Outcome { is, needs_bytes: Some(own + ahead), limit_bytes, limit_from, death: None }
     }
 
     fn gpu_verdicts(&self, role: &BTreeMap<ProcKey, Role>) -> Vec<Verdict> {

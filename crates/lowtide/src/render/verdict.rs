@@ -5,7 +5,8 @@
 
 use super::plain;
 use crate::commands::subject::{Answer, What};
-use lowtide_verdict::{Kind, Together, Verdict};
+use lowtide_model::Role;
+use lowtide_verdict::{Kind, RoleFound, Together, Verdict};
 use std::fmt::Write as _;
 
 /// Room for the names of rows.
@@ -58,11 +59,15 @@ impl Page<'_> {
         for finding in &self.answer.run.findings {
             rows.rows("Why, also", &finding.why);
         }
-        let roles = self.answer.run.roles.iter();
-        rows.rows(
-            "Roles",
-            roles.map(|role| format!("{} {}: {}", role.role.word(), role.process.pid, role.reason)),
-        );
+        let (short, known): (Vec<&RoleFound>, Vec<&RoleFound>) =
+            self.answer.run.roles.iter().partition(|role| role.role == Role::Unknown);
+        let one = |role: &RoleFound| format!("{} {}: {}", role.role.word(), role.process.pid, role.reason);
+        let rest = match short.as_slice() {
+            [] => None,
+            [only] => Some(one(only)),
+            many => Some(format!("{} more ended before they could be sampled", many.len())),
+        };
+        rows.rows("Roles", known.into_iter().map(one).chain(rest));
     }
 }
 
