@@ -5,7 +5,7 @@
 
 use crate::assess::Assessment;
 use crate::floor::quantile;
-use crate::series::Series;
+use crate::series::{Bin, Series};
 use crate::shapes::{Fit, Shape, effective_points, residual_correlation};
 use crate::verdict::Group;
 
@@ -228,8 +228,14 @@ impl Waves {
             let share = if length > 0.0 { ((at - x[before]) / length).clamp(0.0, 1.0) } else { 1.0 };
             share.mul_add(y[after] - y[before], y[before])
         };
+        // While a program starts, its curve runs ahead of the floor: that is no wave.
+        let tenth = y.len() / 10;
+        let started = |b: &&Bin| b.x() >= x[tenth] || level(b.x()) >= y[tenth] - PEAK * seen.floor.noise;
         let over: Vec<(f64, f64)> =
-            series.bins().iter().map(|b| (b.x_first, b.high - level(b.x()))).collect();
+            series.bins().iter().filter(started).map(|b| (b.x_first, b.high - level(b.x()))).collect();
+        if over.is_empty() {
+            return Self::default();
+        }
         let mut all: Vec<f64> = over.iter().map(|o| o.1).collect();
         let usual = quantile(&mut all, 0.6).max(2.0 * seen.floor.noise);
         let highest = all.last().copied().unwrap_or(0.0);

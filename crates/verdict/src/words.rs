@@ -402,7 +402,9 @@ impl Story<'_> {
                 counted(self.unusable as f64, "sample")
             ));
         }
-        match f.peaks {
+        // Less than a hundredth of the floor is no peak that anybody plans for.
+        let peaks = if f.peak_most < 0.01 * f.end { 0 } else { f.peaks };
+        match peaks {
             0 => {}
             1 => lines.push(format!("1 sample stands {} above the floor", size(f.peak_most))),
             peaks => lines.push(format!(
