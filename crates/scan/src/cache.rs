@@ -49,7 +49,11 @@ pub(crate) fn mark_fast_bins(reader: &Reader<'_>, index: &Index, arena: u64) -> 
     (0..FAST_BINS)
         .map(|bin| {
             let head = reader.word(arena + 16 + bin * 8).unwrap_or(0);
-            if head == 0 { 0 } else { follow(reader, index, head + CHUNK_HEAD, 32 + bin * 16, Link::Chunk) }
+            if head == 0 {
+                0
+            } else {
+                follow(reader, index, head.wrapping_add(CHUNK_HEAD), 32 + bin * 16, Link::Chunk)
+            }
         })
         .sum()
 }

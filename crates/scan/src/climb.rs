@@ -18,6 +18,9 @@ const MOST_SAMPLES: usize = 64;
 const WIDTH: usize = 192;
 /// Nodes of one climb altogether.
 const MOST_NODES: usize = 1 << 14;
+/// Holders of one type that are followed up from one node, and blocks that are no objects.
+const MOST_ALIKE: u16 = 8;
+const MOST_RAW_ALIKE: u16 = 256;
 /// Share of the samples one holder must hold for the climb to end.
 const ENOUGH: f64 = 0.9;
 /// Raw blocks larger than this are looked through only if they begin with pointers.
@@ -49,7 +52,11 @@ pub(crate) struct Node {
 pub(crate) struct Climb {
     pub(crate) nodes: Vec<Node>,
     seen: FxHashMap<u32, u32>,
+    /// Holders of one kind that a node of this level has so far.
+    alike: FxHashMap<(u32, u32), u16>,
     front: Vec<u32>,
+    /// Further ways down from a node: node, the one below, the word that points to it.
+    pub(crate) more: Vec<(u32, u32, u64)>,
     pub(crate) all: u64,
     pub(crate) best: Option<(Top, u64)>,
     cut: bool,
@@ -65,6 +72,8 @@ pub(crate) struct Ground<'a, 'b> {
     /// Where frames of running functions lie.
     pub(crate) stacks: &'b [(u64, u64)],
     pub(crate) code_type: Option<u64>,
+    /// Bytes all climbs together may read.
+    pub(crate) most_read: u64,
     pub(crate) weakref_type: Option<u64>,
     pub(crate) frame_type: Option<u64>,
 }
@@ -80,7 +89,7 @@ pub(crate) fn climb(ground: &Ground<'_, '_>, rows: &[TypeUse], settings: &Settin
     let chosen = choose(rows, settings);
     let mut climbs: Vec<Climb> =
         chosen.iter().map(|row| Climb::begin(ground, row, settings.samples)).collect();
-    let limit = ground.reader.spent().1.saturating_add(settings.most_climb_bytes.0);
+    let limit = ground.reader.spent().1.saturating_add(settings.most_climb_bytes.0.min(ground.most_read));
     for level in 1..=settings.levels as u32 {
         if climbs.iter().all(|climb| climb.front.is_empty()) {
             break;
@@ -130,7 +139,9 @@ impl Climb {
         let mut climb = Self {
             nodes: Vec::new(),
             seen: FxHashMap::default(),
+            alike: FxHashMap::default(),
             front: Vec::new(),
+            more: Vec::new(),
             all: 0,
             best: None,
             cut: false,
@@ -158,12 +169,24 @@ impl Climb {
 
     /// A block that points to the one below.
     fn found(&mut self, node: Node) {
-        if let Some(known) = self.seen.get(&node.slot.id) {
-            let known = &mut self.nodes[*known as usize];
+        if let Some(number) = self.seen.get(&node.slot.id) {
+            let known = &mut self.nodes[*number as usize];
             if known.level == node.level {
                 known.samples |= node.samples;
                 known.many |= known.below.map(|(below, _)| below) != node.below.map(|(below, _)| below);
+                if let Some((below, at)) = node.below
+                    && self.more.len() < MOST_NODES
+                {
+                    self.more.push((*number, below, at));
+                }
             }
+            return;
+        }
+        // Thousands of alike holders of one thing tell no more than a few, and would crowd out the one with a name.
+        let kind = (node.below.map_or(0, |(below, _)| below), node.kind.unwrap_or(u32::MAX));
+        let alike = self.alike.entry(kind).or_default();
+        *alike = alike.saturating_add(1);
+        if *alike > (if node.kind.is_some() { MOST_ALIKE } else { MOST_RAW_ALIKE }) {
             return;
         }
         if self.nodes.len() >= MOST_NODES {
@@ -186,17 +209,18 @@ impl Climb {
     fn settle(&mut self, namer: &Namer<'_, '_>, level: u32) {
         let first = self.nodes.partition_point(|node| node.level < level);
         let mut fresh: Vec<u32> = (first as u32..self.nodes.len() as u32).collect();
-        let tops: Vec<Option<Top>> = fresh.iter().map(|node| namer.top(self, *node)).collect();
-        for (node, top) in fresh.iter().zip(&tops) {
-            if let Some(top) = top {
-                self.offer(top.clone(), self.nodes[*node as usize].samples);
-            }
-        }
-        let mut ends = tops.iter().map(Option::is_some);
-        fresh.retain(|_| !ends.next().unwrap_or(true));
+        let mut tops = Vec::new();
+        fresh.retain(|node| {
+            let found = namer.tops(self, *node);
+            let on = found.is_empty();
+            tops.extend(found);
+            on
+        });
+        tops.into_iter().for_each(|(top, samples)| self.offer(top, samples));
         fresh.sort_by_key(|node| std::cmp::Reverse(self.nodes[*node as usize].samples.count_ones()));
         self.cut |= fresh.len() > WIDTH;
         fresh.truncate(WIDTH);
+        self.alike.clear();
         self.front = if self.share() >= ENOUGH { Vec::new() } else { fresh };
     }
 
@@ -313,22 +337,16 @@ fn look(
     reader: &Reader<'_>,
     targets: &Targets,
     window: &mut Window,
-    (mut at, end): (u64, u64),
+    range: (u64, u64),
     hits: &mut Vec<(u16, u32, u64)>,
 ) {
-    while at + 8 <= end {
-        let need = (end - at).min(32 << 10) & !7;
-        let Some(bytes) = window.at(reader, at, need as usize, u64::MAX) else { return };
-        for number in 0..need / 8 {
-            let stored = word(bytes, number as usize * 8);
-            // Low bits are marks: 3.12 takes one away from a pointer to values, 3.14 marks what a frame borrows.
-            let address = if stored & 7 == 7 { stored.wrapping_add(1) } else { stored & !3 };
-            if address != 0 && targets.may(address) {
-                hits.extend(targets.hits(address).map(|(climb, node)| (climb, node, at + number * 8)));
-            }
+    window.words(reader, range, |at, stored| {
+        // Low bits are marks: 3.12 takes one away from a pointer to values, 3.14 marks what a frame borrows.
+        let address = if stored & 7 == 7 { stored.wrapping_add(1) } else { stored & !3 };
+        if address != 0 && targets.may(address) {
+            hits.extend(targets.hits(address).map(|(climb, node)| (climb, node, at)));
         }
-        at += need;
-    }
+    });
 }
 
 /// Whether a large block is a table of pointers: at its beginning, or further in where a dict's entries are.

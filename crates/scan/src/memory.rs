@@ -115,7 +115,7 @@ impl Facts {
 pub struct Settings {
     /// Own memory a scan may use for its index; what does not fit is left out and reported as coverage.
     pub most_own_bytes: Bytes,
-    /// Bytes a climb to holders may read, all climbs together.
+    /// Bytes the climbs to holders may read, all together; never more than six times what is resident.
     pub most_climb_bytes: Bytes,
     /// Types whose holders are looked for.
     pub climbs: usize,
@@ -131,11 +131,11 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             most_own_bytes: Bytes::from_mib(2048),
-            most_climb_bytes: Bytes::from_mib(64 << 10),
+            most_climb_bytes: Bytes(u64::MAX),
             climbs: 3,
             before: None,
             samples: 48,
-            levels: 12,
+            levels: 40,
         }
     }
 }

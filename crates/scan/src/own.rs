@@ -97,28 +97,17 @@ impl Search<'_, '_> {
     /// Claims what the words of `[start + from, start + to)` lead to.
     fn range(&mut self, start: u64, from: u64, to: u64, kind: u32) -> Led {
         let mut led = Led::Nowhere;
-        let mut at = start + from;
-        let end = start + to;
-        while at + 8 <= end {
-            let need = (end - at).min(4096) & !7;
-            let Some(bytes) = self.window.at(self.reader, at, need as usize, u64::MAX) else {
-                return Led::Somewhere;
-            };
-            let words: usize = need as usize / 8;
-            for number in 0..words {
-                let stored = word(bytes, number * 8);
-                // 3.12 marks the pointer to an instance's values by taking one away.
-                let address = stored + u64::from(stored & 7 == 7);
-                if !plausible(address) || !self.index.covers(address) {
-                    continue;
-                }
+        let Self { reader, index, types, next, fresh, window, .. } = self;
+        window.words(reader, (start + from, start + to), |_, stored| {
+            // 3.12 marks the pointer to an instance's values by taking one away.
+            let address = stored.wrapping_add(u64::from(stored & 7 == 7));
+            if plausible(address) && index.covers(address) {
                 led = Led::Somewhere;
-                if let Some(slot) = self.index.find_raw(address) {
-                    claim(self.index, self.types, (&mut self.next, &mut self.fresh), slot.id, kind);
+                if let Some(slot) = index.find_raw(address) {
+                    claim(index, types, (next, fresh), slot.id, kind);
                 }
             }
-            at += need;
-        }
+        });
         led
     }
 

@@ -44,6 +44,11 @@ impl Namer<'_, '_> {
         self.ground.reader.word(address)
     }
 
+    /// The word `offset` bytes into something whose address was read from the target.
+    fn field(&self, base: u64, offset: u64) -> Option<u64> {
+        self.word(base.checked_add(offset)?)
+    }
+
     fn text(&self, address: u64) -> Option<String> {
         names::text(self.ground.reader, self.version(), address)
     }
@@ -56,40 +61,59 @@ impl Namer<'_, '_> {
         self.kind(node).map_or(node.slot.start, |found| object_at(self.ground, node.slot, found))
     }
 
-    /// The name of a node, if it ends the climb: a module's namespace, a class, a frame.
-    pub(crate) fn top(&self, climb: &Climb, number: u32) -> Option<Top> {
-        let node = climb.nodes.get(number as usize)?;
-        let found = self.kind(node)?;
+    /// The names under which a node ends the climb (a module's namespace, a class, a frame), with the samples
+    /// that hang on each.
+    pub(crate) fn tops(&self, climb: &Climb, number: u32) -> Vec<(Top, u64)> {
+        let Some((node, found)) =
+            climb.nodes.get(number as usize).and_then(|node| Some((node, self.kind(node)?)))
+        else {
+            return Vec::new();
+        };
         let at = self.begin(node);
-        let (below, place) = node.below?;
         match found.family() {
-            Family::Dict => {
-                let module = names::text_in_dict(self.ground.reader, self.version(), at, "__name__")?;
-                let space = ["__spec__", "__builtins__"];
-                space.iter().find_map(|key| names::in_dict(self.ground.reader, self.version(), at, key))?;
-                let key = self.through(climb, number)?;
-                let name = key.trim_matches(|c| "[]'".contains(c)).to_owned();
-                Some(Top {
-                    node: below_object(climb, number),
-                    name: format!("global {name} of module {module}"),
-                    what: "module",
-                })
+            Family::Dict => self.globals(climb, node, at).unwrap_or_default(),
+            Family::Type => self.class(node, at).map(|top| (top, node.samples)).into_iter().collect(),
+            Family::Other if self.is_old_frame(found) => {
+                self.old_local(node, found, at).map(|top| (top, node.samples)).into_iter().collect()
             }
-            Family::Type => {
-                let name = self.ground.reader.text(self.word(at + 24)?)?;
-                Some(Top { node: below, name: format!("class {name}"), what: "class" })
+            Family::Int | Family::List | Family::Tuple | Family::Bytes | Family::Str | Family::Other => {
+                Vec::new()
             }
-            _ if self.is_old_frame(found) => {
-                let index = place.checked_sub(at + found.basic - 8)? / 8;
-                let (names, function) = CODE_OLD;
-                self.named_local(self.word(at + 32)?, index, names, function).map(|name| Top {
-                    node: below,
-                    name,
-                    what: "local",
-                })
-            }
-            Family::Int | Family::List | Family::Tuple | Family::Bytes | Family::Str | Family::Other => None,
         }
+    }
+
+    /// The globals of a module, if this dict is its namespace.
+    fn globals(&self, climb: &Climb, node: &Node, at: u64) -> Option<Vec<(Top, u64)>> {
+        let (reader, version) = (self.ground.reader, self.version());
+        let module = names::text_in_dict(reader, version, at, "__name__")?;
+        ["__spec__", "__builtins__"].iter().find_map(|key| names::in_dict(reader, version, at, key))?;
+        let (table, _) = node.below?;
+        let first = climb.nodes.get(table as usize)?.below.map(|(below, at)| (table, below, at));
+        let mut ways: Vec<(u64, u32, u64)> = Vec::new();
+        for (_, below, place) in first.iter().chain(climb.more.iter().filter(|way| way.0 == table)) {
+            let samples = climb.nodes[*below as usize].samples;
+            match ways.iter_mut().find(|way| way.0 == *place) {
+                Some(way) => way.2 |= samples,
+                None => ways.push((*place, *below, samples)),
+            }
+        }
+        let top = |(place, node, samples): (u64, u32, u64)| {
+            let key = self.text(self.word(place.checked_sub(8)?)?)?;
+            Some((Top { node, name: format!("global {key} of module {module}"), what: "module" }, samples))
+        };
+        Some(ways.into_iter().filter_map(top).collect())
+    }
+
+    fn class(&self, node: &Node, at: u64) -> Option<Top> {
+        let name = self.ground.reader.text(self.word(at + 24)?)?;
+        Some(Top { node: node.below?.0, name: format!("class {name}"), what: "class" })
+    }
+
+    fn old_local(&self, node: &Node, found: &Type, at: u64) -> Option<Top> {
+        let (below, place) = node.below?;
+        let index = place.checked_sub(at + found.basic - 8)? / 8;
+        let name = self.named_local(self.word(at + 32)?, index, CODE_OLD.0, CODE_OLD.1)?;
+        Some(Top { node: below, name, what: "local" })
     }
 
     fn is_old_frame(&self, found: &Type) -> bool {
@@ -116,10 +140,10 @@ impl Namer<'_, '_> {
     }
 
     fn named_local(&self, code: u64, index: u64, names: u64, function: u64) -> Option<String> {
-        let tuple = self.word(code.checked_add(names)?)?;
-        let count = self.word(tuple.checked_add(16)?)?;
-        let local = self.text(self.word(tuple + 24 + index * 8)?).filter(|_| index < count)?;
-        let function = self.text(self.word(code + function)?)?;
+        let tuple = self.field(code, names)?;
+        let count = self.field(tuple, 16)?;
+        let local = self.text(self.field(tuple, 24 + index * 8)?).filter(|_| index < count)?;
+        let function = self.text(self.field(code, function)?)?;
         Some(format!("local {local} of function {function}"))
     }
 
@@ -159,13 +183,13 @@ impl Namer<'_, '_> {
     /// Values lie one after the other; from 3.13 on behind a head of eight bytes.
     fn value_index(&self, values: u64, inside: u64) -> Option<u64> {
         let head = if self.version() >= Version(3, 13) { 8 } else { 0 };
-        Some(inside.checked_sub(values + head)? / 8)
+        Some(inside.checked_sub(values)?.checked_sub(head)? / 8)
     }
 
     /// An attribute whose value lies in an array of its own (3.11 and 3.12).
     fn split_attribute(&self, found: &Type, place: u64, inside: u64) -> Option<String> {
         let stored = self.word(place)?;
-        let values = if stored & 7 == 7 { stored + 1 } else { stored };
+        let values = if stored & 7 == 7 { stored.wrapping_add(1) } else { stored };
         self.cached_key(found, self.value_index(values, inside)?)
     }
 
@@ -221,18 +245,6 @@ impl Namer<'_, '_> {
             entries: entries.filter(|_| count == 1),
         })
     }
-}
-
-/// The first object below a node.
-fn below_object(climb: &Climb, number: u32) -> u32 {
-    let mut at = number;
-    while let Some((below, _)) = climb.nodes.get(at as usize).and_then(|node| node.below) {
-        at = below;
-        if climb.nodes[at as usize].kind.is_some() {
-            break;
-        }
-    }
-    at
 }
 
 /// The objects from `from` down to a sample, lowest first.

@@ -126,16 +126,20 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads a long range piece by piece through one buffer.
+/// Reads a long range piece by piece through one buffer: little at first, more while it goes straight on.
 pub(crate) struct Window {
     buffer: Vec<u8>,
     start: u64,
     length: usize,
+    ahead: usize,
 }
+
+/// What a window reads at a place it did not come from.
+const LEAST_AHEAD: usize = 8 << 10;
 
 impl Window {
     pub(crate) fn new(size: usize) -> Self {
-        Self { buffer: vec![0; size], start: 0, length: 0 }
+        Self { buffer: vec![0; size], start: 0, length: 0, ahead: LEAST_AHEAD }
     }
 
     /// Forgets what was read.
@@ -148,12 +152,41 @@ impl Window {
         let inside = address >= self.start
             && address.saturating_add(need as u64) <= self.start.saturating_add(self.length as u64);
         if !inside {
-            let want = self.buffer.len().min(end.saturating_sub(address) as usize);
+            let last = self.start.saturating_add(self.length as u64);
+            let on = address >= self.start && address <= last.saturating_add(LEAST_AHEAD as u64);
+            self.ahead =
+                if on { self.ahead * 2 } else { LEAST_AHEAD }.clamp(need, self.buffer.len().max(need));
+            let want = self.ahead.min(self.buffer.len()).min(end.saturating_sub(address) as usize);
             self.start = address;
             self.length = reader.fill(address, &mut self.buffer[..want]);
         }
         let skip = (address - self.start) as usize;
         self.buffer[..self.length].get(skip..).filter(|rest| rest.len() >= need)
+    }
+}
+
+impl Window {
+    /// Calls `each` with every word of `[at, end)` that is resident, and its address. Pages that are not are passed.
+    #[inline]
+    pub(crate) fn words(
+        &mut self,
+        reader: &Reader<'_>,
+        (mut at, end): (u64, u64),
+        mut each: impl FnMut(u64, u64),
+    ) {
+        while at.saturating_add(8) <= end {
+            let need = ((end - at).min(LEAST_AHEAD as u64) & !7) as usize;
+            let whole = self.at(reader, at, need, u64::MAX).is_some();
+            let Some(bytes) = self.at(reader, at, if whole { need } else { 8 }, u64::MAX) else {
+                at = (at / PAGE as u64 + 1) * PAGE as u64;
+                continue;
+            };
+            let count = bytes.len().min(need) / 8;
+            for number in 0..count {
+                each(at + number as u64 * 8, word(bytes, number * 8));
+            }
+            at += count as u64 * 8;
+        }
     }
 }
 

@@ -18,6 +18,9 @@ const DEBUG_HEAD: usize = 16;
 /// The search for owners may read this many times what is resident.
 const OWN_READS: u64 = 8;
 
+/// The climbs may read this many times what is resident.
+const CLIMB_READS: u64 = 6;
+
 /// Scans a process.
 pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
     let reader = Reader::new(memory);
@@ -39,6 +42,7 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
         types: &types,
         barren: &owned.barren,
         stacks: &stacks,
+        most_read: layout.resident.total().saturating_mul(CLIMB_READS),
         code_type: facts.symbol("PyCode_Type"),
         weakref_type: facts.symbol("_PyWeakref_RefType"),
         frame_type: facts.symbol("PyFrame_Type"),

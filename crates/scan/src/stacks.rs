@@ -5,7 +5,7 @@
 //! chunk says its own size, so the record is recognised wherever it lies.
 
 use crate::index::{Home, Index, RAW, owner_of};
-use crate::reader::{Reader, Window, plausible, word};
+use crate::reader::{Reader, Window, plausible};
 
 /// Bytes of a chunk's head: the chunk before, its size, its top when a newer one was begun.
 const HEAD: u64 = 24;
@@ -41,26 +41,22 @@ pub(crate) fn live_stacks(reader: &Reader<'_>, index: &Index, outside: &[(u64, u
 fn search(
     reader: &Reader<'_>,
     window: &mut Window,
-    (mut at, end): (u64, u64),
+    range: (u64, u64),
     outside: &[(u64, u64)],
     found: &mut Vec<(u64, u64)>,
 ) {
-    while at + 24 <= end {
-        let need = (end - at).min(16 << 10) & !7;
-        let Some(bytes) = window.at(reader, at, need as usize, u64::MAX) else { return };
-        for place in (0..need as usize - 16).step_by(8) {
-            let (chunk, top, limit) = (word(bytes, place), word(bytes, place + 8), word(bytes, place + 16));
-            let fits = chunk.is_multiple_of(4096) && chunk + HEAD <= top && top <= limit && plausible(chunk);
-            if fits
-                && limit - chunk <= LARGEST
-                && inside(outside, chunk)
-                && reader.word(chunk + 8) == Some(limit - chunk)
-            {
-                chain(reader, chunk, top, found);
-            }
+    let (mut chunk, mut top) = (0_u64, 0_u64);
+    window.words(reader, range, |_, limit| {
+        let fits = chunk.is_multiple_of(4096) && plausible(chunk) && chunk + HEAD <= top && top <= limit;
+        if fits
+            && limit - chunk <= LARGEST
+            && inside(outside, chunk)
+            && reader.word(chunk + 8) == Some(limit - chunk)
+        {
+            chain(reader, chunk, top, found);
         }
-        at += need.max(24) - 16;
-    }
+        (chunk, top) = (top, limit);
+    });
 }
 
 /// The newest chunk up to the top, and the ones before it as far as they were filled.
@@ -68,7 +64,7 @@ fn chain(reader: &Reader<'_>, chunk: u64, top: u64, found: &mut Vec<(u64, u64)>)
     let (mut chunk, mut top) = (chunk, top);
     while plausible(chunk) && found.len() < MOST_CHUNKS && !found.contains(&(chunk + HEAD, top)) {
         found.push((chunk + HEAD, top));
-        let Some(before) = reader.word(chunk).filter(|before| *before != 0) else { return };
+        let Some(before) = reader.word(chunk).filter(|before| plausible(*before)) else { return };
         let filled = reader.word(before + 16).filter(|words| *words < LARGEST / 8);
         (chunk, top) = (before, before + HEAD + filled.unwrap_or(0) * 8);
     }

@@ -136,7 +136,8 @@ impl Type {
     /// Which bytes of a block of `size` bytes can hold pointers: `[0, lead)` without the collector's head, and
     /// `[lead, end)`. Data that merely looks like pointers stays out: text, digits, bytes.
     pub(crate) fn pointers(&self, size: u64, version: Version) -> (u64, u64, u64) {
-        if self.compact_text || self.family() == Family::Int {
+        let digits = !self.has_gc() && (1..8).contains(&self.item);
+        if self.compact_text || digits {
             return (0, 0, 0);
         }
         let head = if self.has_gc() { self.lead.saturating_sub(16) } else { self.lead };

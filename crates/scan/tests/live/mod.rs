@@ -1,5 +1,7 @@
 //! A living process for tests: its pages through `/proc/PID/mem`, only those that were resident at the beginning.
 
+#![allow(clippy::expect_used, reason = "test code: a process that is not there fails the test")]
+
 use lowtide_model::Bytes;
 use lowtide_scan::{Facts, Mapping, Memory, PythonFacts, SYMBOLS};
 use std::fs::{self, File};
@@ -22,6 +24,11 @@ impl Live {
         Self { mappings, present, memory: File::open(format!("/proc/{pid}/mem")).expect("mem") }
     }
 
+    /// The interpreter of a process, its symbols by `nm`.
+    pub(crate) fn python(pid: u32) -> Option<PythonFacts> {
+        python(pid)
+    }
+
     /// What `/proc/PID/status` says.
     pub(crate) fn facts(pid: u32) -> Facts {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
@@ -35,13 +42,11 @@ impl Live {
             rss_file_bytes: of("RssFile:"),
             rss_shmem_bytes: of("RssShmem:"),
             swap_bytes: of("VmSwap:"),
-            python: python(pid),
             ..Facts::default()
         }
     }
 }
 
-/// The interpreter of a process, its symbols by `nm`.
 fn python(pid: u32) -> Option<PythonFacts> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     let map =

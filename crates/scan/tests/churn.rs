@@ -1,0 +1,58 @@
+//! A process that never holds still: every scan is right, or says where it is not.
+
+mod live;
+mod targets;
+
+use lowtide_scan::Settings;
+use targets::{Target, pythons, random_name};
+
+const SCANS: usize = 200;
+const PLANTED: u64 = 5_003;
+const BUFFERS: u64 = 6_000;
+const BUFFER_BYTES: u64 = 3_000;
+
+#[test]
+fn two_hundred_scans_of_a_churning_process_have_no_silent_error() {
+    let python = pythons().pop().expect("a Python");
+    let name = random_name("Planted");
+    let program = format!(
+        r#"
+import json, random, threading
+class {name}:
+    def __init__(s, i): s.i = i
+keep = [{name}(i) for i in range({PLANTED})]
+buffers = [bytearray({BUFFER_BYTES}) for _ in range({BUFFERS})]
+def churn():
+    pile = []
+    while True:
+        pile.append(bytearray(random.randrange(600, 9000)))
+        pile.append({{"k": [object()] * random.randrange(1, 80)}})
+        if len(pile) > 400: del pile[::2]
+threads = [threading.Thread(target=churn, daemon=True) for _ in range(2)]
+[t.start() for t in threads]
+print(json.dumps({{}}), flush=True)
+[t.join() for t in threads]
+"#
+    );
+    let target = Target::start(&python, &program);
+    let settings = Settings { climbs: 0, ..Settings::default() };
+    let (mut doubted, mut retried) = (0, 0);
+    for number in 0..SCANS {
+        let scan = target.scan_with(&settings);
+        let doubt = scan.coverage.iter().any(|line| !line.doubt.is_empty());
+        doubted += usize::from(doubt);
+        retried += scan.coverage.iter().map(|line| line.retries).sum::<u64>();
+        let count = scan.types.iter().find(|row| row.name == name).map_or(0, |row| row.count);
+        let buffers =
+            scan.types.iter().find(|row| row.name == "bytearray").map_or(0, |row| row.owned_bytes.0);
+        let (least, most) = (BUFFERS * BUFFER_BYTES, BUFFERS * (BUFFER_BYTES + 16) + (30 << 20));
+        let right = count == PLANTED && (least..most).contains(&buffers);
+        assert!(
+            right || doubt,
+            "scan {number}: {count} planted, {buffers} bytes in buffers, no doubt: {:?}",
+            scan.coverage
+        );
+    }
+    println!("{doubted} of {SCANS} scans in doubt, {retried} places read again");
+    assert!(doubted < SCANS / 4, "{doubted} of {SCANS} scans could not say");
+}

@@ -1,0 +1,249 @@
+//! What was planted in real Pythons is found: counts exactly, bytes closely, holders by name.
+
+mod live;
+mod targets;
+
+use lowtide_scan::{Kind, Settings, diff};
+use targets::{Target, near, pythons, random_name, row, with_numpy};
+
+/// Tells what mallinfo2 says, for all arenas together.
+const MALLINFO: &str = r#"
+import ctypes, json, os, sys, threading, gc
+class Info(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_size_t) for n in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()]
+libc = ctypes.CDLL("libc.so.6"); libc.mallinfo2.restype = Info
+def say(**more):
+    m = libc.mallinfo2()
+    print(json.dumps(dict(used=m.uordblks, free=m.fordblks, mapped=m.hblkhd, **more)), flush=True)
+def wait(): sys.stdin.readline()
+"#;
+
+#[test]
+fn instances_of_every_shape_are_counted_exactly_in_every_python() {
+    for python in pythons() {
+        let names = ["Plain", "Slots", "Child", "Named", "Text", "Weak"].map(random_name);
+        let [plain, slots, child, named, text, weak] = &names;
+        let program = format!(
+            r#"{MALLINFO}
+import collections
+class {plain}:
+    def __init__(s, i): s.one = i; s.two = [i]
+class {slots}:
+    __slots__ = ("a", "b")
+class {child}({plain}): pass
+class {weak}: __slots__ = ("x", "__weakref__")
+class {text}(str): pass
+{named} = collections.namedtuple("{named}", "x y")
+keep = [{plain}(i) for i in range(20011)]
+keep += [{slots}() for i in range(10007)]
+keep += [{child}(i) for i in range(3001)]
+keep += [{weak}() for i in range(2003)]
+keep += [{named}(i, i) for i in range(5003)]
+keep += [{text}("t%d" % i) for i in range(1009)]
+blobs = [bytes(7000 + i % 9) for i in range(4001)]
+for o in keep[:100]: o.__dict__ if hasattr(o, "__dict__") else None
+gc.collect()
+say(blobs=sum(map(sys.getsizeof, blobs))); wait()
+"#
+        );
+        let target = Target::start(&python, &program);
+        let scan = target.scan();
+        let found = names.each_ref().map(|name| (name.clone(), row(&scan, name).count));
+        let truth = [20011, 10007, 3001, 5003, 1009, 2003];
+        let expected = [plain, slots, child, named, text, weak];
+        for ((name, count), (same, truth)) in found.iter().zip(expected.iter().zip(truth)) {
+            assert_eq!((name, *count), (*same, truth), "{}", python.display());
+        }
+        assert_eq!(row(&scan, plain).module, "__main__", "{}", python.display());
+        let blobs = target.truth["blobs"].as_u64().unwrap();
+        let bytes = row(&scan, "bytes").own_bytes.0;
+        assert!(
+            bytes >= blobs && bytes < blobs * 105 / 100,
+            "{bytes} bytes of {blobs} in {}",
+            python.display()
+        );
+        assert!(scan.coverage.iter().all(|line| line.doubt.is_empty()), "{:?}", scan.coverage);
+    }
+}
+
+#[test]
+fn live_and_kept_agree_with_mallinfo_and_the_parts_add_up_to_rss() {
+    for python in pythons() {
+        let program = format!(
+            r"{MALLINFO}
+holes = [bytearray(3000) for _ in range(9000)]; del holes[::2]
+mapped = [bytearray(900_000) for _ in range(20)]
+def work():
+    global kept; kept = [bytearray(40_000) for _ in range(300)]; del kept[::3]
+threads = [threading.Thread(target=work) for _ in range(2)]
+[t.start() for t in threads]; [t.join() for t in threads]
+gc.collect(); say(); wait()
+"
+        );
+        let target = Target::start(&python, &program);
+        let scan = target.scan();
+        let of = |name: &str| target.truth[name].as_u64().unwrap();
+        let cached: u64 = scan.native.arenas.iter().map(|arena| arena.cached_bytes.0).sum();
+        let live = scan.native.live_bytes.0 - scan.native.mapped_bytes.0 + cached;
+        let kept = scan.native.kept_bytes.0 - cached;
+        let place = python.display();
+        assert!(near(live, of("used"), 2), "{place}: live {live} of {}", of("used"));
+        assert!(near(kept, of("free"), 2), "{place}: kept {kept} of {}", of("free"));
+        assert!(
+            near(scan.native.mapped_bytes.0, of("mapped"), 2),
+            "{place}: mapped {}",
+            scan.native.mapped_bytes.0
+        );
+        assert!(scan.native.arenas.len() >= 2 && scan.native.arenas.iter().all(|arena| arena.complete));
+        let sum: u64 = scan.kinds.iter().map(|part| part.bytes.0).sum();
+        assert_eq!(sum, scan.rss_bytes.0);
+        let rest =
+            scan.kinds.iter().filter(|part| matches!(part.kind, Kind::Unexplained | Kind::OtherAnonymous));
+        let rest: u64 = rest.map(|part| part.bytes.0).sum();
+        assert!(rest < scan.rss_bytes.0 / 20, "{place}: {rest} of {} unexplained", scan.rss_bytes.0);
+    }
+}
+
+#[test]
+fn native_memory_goes_to_the_type_that_owns_it() {
+    for python in pythons() {
+        let (view, holder) = (random_name("View"), random_name("Holder"));
+        let program = format!(
+            r#"{MALLINFO}
+import array, mmap
+class {holder}:
+    __slots__ = ("handle",)
+arrays = [array.array("d", [1.0]) * 10_000 for _ in range(101)]
+buffers = [bytearray(50_000) for _ in range(301)]
+views = [memoryview(b)[10:] for b in buffers]
+maps = [mmap.mmap(-1, 1 << 20) for _ in range(7)]
+for m in maps: m.write(b"x" * (1 << 20))
+say(); wait()
+# {view}
+"#
+        );
+        let target = Target::start(&python, &program);
+        let scan = target.scan();
+        let place = python.display();
+        let arrays = row(&scan, "array");
+        assert_eq!(arrays.count, 101, "{place}");
+        assert!(near(arrays.owned_bytes.0, 101 * 80_000, 5), "{place}: {arrays:?}");
+        let buffers = row(&scan, "bytearray");
+        assert_eq!(buffers.count, 301, "{place}");
+        assert!(
+            near(buffers.owned_bytes.0, 301 * 50_000, 5),
+            "{place}: the views do not own it: {buffers:?}"
+        );
+        assert_eq!(row(&scan, "mmap").count, 7, "{place}");
+        let shared: u64 =
+            scan.kinds.iter().filter(|part| part.kind == Kind::Shared).map(|part| part.bytes.0).sum();
+        assert!(near(shared, 7 << 20, 5), "{place}: {shared} bytes shared");
+    }
+}
+
+#[test]
+fn arrays_and_pictures_own_their_buffers_without_a_word_about_them() {
+    let Some(python) = with_numpy() else { return };
+    let holder = random_name("holder");
+    let program = format!(
+        r#"{MALLINFO}
+import numpy as np
+from PIL import Image
+{holder} = [dict(image=Image.new("RGB", (800, 600)), mask=np.ones(60_000, dtype=np.float32)) for _ in range(70)]
+views = [row["mask"][100:] for row in {holder}]
+gc.collect(); say(); wait()
+"#
+    );
+    let target = Target::start(&python, &program);
+    let scan = target.scan();
+    let arrays = row(&scan, "ndarray");
+    assert!(near(arrays.owned_bytes.0, 70 * 240_000, 5), "{arrays:?}");
+    let pictures = row(&scan, "ImagingCore");
+    assert_eq!(pictures.count, 70);
+    assert!(near(pictures.owned_bytes.0, 70 * 800 * 600 * 4, 5), "{pictures:?}");
+    let held = scan
+        .holders
+        .iter()
+        .find(|held| held.name == "ImagingCore")
+        .expect("the biggest type is climbed from");
+    assert!(held.text.ends_with(&format!("list of 70 <- global {holder} of module __main__")), "{held:?}");
+    assert!(held.text.contains("dict['image']") && held.share > 0.9, "{held:?}");
+}
+
+/// Programs that hold 20 MB each, and the end of the path that must be printed.
+fn holdings(name: &str) -> Vec<(String, String)> {
+    let fill = "bytearray(40_000) for _ in range(500)";
+    let class = format!("class Owner{name}:\n    def __init__(s): s.attr{name} = []\n");
+    let whole = |body: &str| format!("{MALLINFO}\n{body}\ngc.collect(); say(); wait()\n");
+    vec![
+        (whole(&format!("{name} = [{fill}]")), format!("list of 500 <- global {name} of module __main__")),
+        (
+            whole(&format!("{class}{name} = Owner{name}()\n{name}.attr{name}.extend({fill})")),
+            format!("list of 500 <- Owner{name}.attr{name} <- global {name} of module __main__"),
+        ),
+        (whole(&format!("class {name}:\n    store = [{fill}]")), "list of 500 <- dict['store']".to_owned()),
+        (
+            whole(&format!(
+                "import functools\n@functools.lru_cache(None)\ndef {name}(i): return bytearray(40_000)\nfor i in range(500): {name}(i)"
+            )),
+            format!("dict of 500 <- _lru_cache_wrapper <- global {name} of module __main__"),
+        ),
+        (
+            whole(&format!(
+                "def make():\n    seen = []\n    def inner(): seen.append(bytearray(40_000))\n    return inner\n{name} = make()\nfor i in range(500): {name}()"
+            )),
+            format!("function.__closure__ <- global {name} of module __main__"),
+        ),
+        (
+            whole(&format!("def fun{name}():\n    {name} = [{fill}]\n    say(); wait()\nfun{name}()")),
+            format!("list of 500 <- local {name} of function fun{name}"),
+        ),
+    ]
+}
+
+#[test]
+fn the_holder_is_named_as_its_author_named_it() {
+    for python in pythons() {
+        let name = random_name("x");
+        for (program, end) in holdings(&name) {
+            let target = Target::start(&python, &program);
+            let scan = target.scan();
+            let held = scan.holders.first().unwrap_or_else(|| panic!("no holders: {}", python.display()));
+            assert_eq!(held.name, "bytearray", "{}", python.display());
+            assert!(held.text.contains(&end), "{}: {} does not say {end}", python.display(), held.text);
+            assert!(held.share > 0.9 && held.doubt.is_empty(), "{held:?}");
+        }
+    }
+}
+
+#[test]
+fn the_difference_names_the_type_that_grew_and_the_climb_starts_there() {
+    for python in pythons() {
+        let (grows, stays, place) = (random_name("Grows"), random_name("Stays"), random_name("p"));
+        let program = format!(
+            r"{MALLINFO}
+class {stays}:
+    def __init__(s): s.load = bytearray(90_000)
+class {grows}:
+    def __init__(s): s.load = bytes(9_000)
+base = [{stays}() for _ in range(200)]
+{place} = [{grows}() for _ in range(50)]
+say(); wait()
+{place}.extend([{grows}() for _ in range(777)])
+say(); wait()
+"
+        );
+        let mut target = Target::start(&python, &program);
+        let before = target.scan();
+        target.step();
+        let settings = Settings { before: Some(before.types.clone()), ..Settings::default() };
+        let after = target.scan_with(&settings);
+        let grown = diff(&before, &after);
+        let of = |name: &str| grown.types.iter().find(|row| row.name == name);
+        assert_eq!(of(&grows).map(|row| row.count), Some(777), "{}", python.display());
+        assert_eq!(of(&stays), None, "{}", python.display());
+        let held = after.holders.iter().find(|held| held.name == "bytes").expect("bytes grew most");
+        let end = format!("{grows}.load <- list of 827 <- global {place} of module __main__");
+        assert!(held.text.ends_with(&end), "{}: {held:?} {:?}", python.display(), after.cost);
+    }
+}

@@ -1,0 +1,115 @@
+//! Real Pythons with planted objects, for tests: names are random in each run, and the program itself says what it
+//! planted.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "test code")]
+#![allow(dead_code, reason = "each test file uses its part of this")]
+
+use crate::live::Live;
+use lowtide_scan::{Facts, PythonFacts, Scan, Settings, TypeUse, scan};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// Every Python of this machine between 3.9 and 3.14, one of each version.
+pub(crate) fn pythons() -> Vec<PathBuf> {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let found: Vec<PathBuf> = (9..=14)
+        .filter_map(|minor| {
+            let name = format!("python3.{minor}");
+            let versions =
+                std::fs::read_dir(format!("{home}/.pyenv/versions")).into_iter().flatten().flatten();
+            let installed = versions.map(|version| version.path().join("bin").join(&name));
+            let system = [format!("/usr/bin/{name}"), format!("/usr/local/bin/{name}")].map(PathBuf::from);
+            installed.chain(system).find(|path| path.exists())
+        })
+        .collect();
+    assert!(!found.is_empty(), "no Python on this machine");
+    found
+}
+
+/// The Python that `cargo xtask test` makes, with numpy and Pillow.
+pub(crate) fn with_numpy() -> Option<PathBuf> {
+    let made = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/test-python/bin/python");
+    let given = std::env::var_os("LOWTIDE_TEST_PYTHON").map(PathBuf::from);
+    given.into_iter().chain([made]).find(|path| path.exists())
+}
+
+/// A name no other run has.
+pub(crate) fn random_name(prefix: &str) -> String {
+    let bytes = std::fs::read("/proc/sys/kernel/random/uuid").expect("a random number");
+    let text: String =
+        bytes.iter().map(|byte| char::from(*byte)).filter(char::is_ascii_alphanumeric).take(10).collect();
+    format!("{prefix}{text}")
+}
+
+/// A running program.
+pub(crate) struct Target {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    /// What it said when it was ready.
+    pub(crate) truth: Value,
+    /// Its Python, looked up once.
+    python: Option<PythonFacts>,
+}
+
+impl Target {
+    /// Runs `program`, which prints one JSON line when everything is planted, and waits for it.
+    pub(crate) fn start(python: &PathBuf, program: &str) -> Self {
+        let mut child = Command::new(python)
+            .args(["-c", program])
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python starts");
+        let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        out.read_line(&mut line).expect("the target speaks");
+        let truth = serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line:?}"));
+        let python = Live::python(child.id());
+        Self { child, out, truth, python }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn scan(&self) -> Scan {
+        self.scan_with(&Settings::default())
+    }
+
+    pub(crate) fn scan_with(&self, settings: &Settings) -> Scan {
+        scan(&Live::open(self.pid()), &self.facts(), settings)
+    }
+
+    pub(crate) fn facts(&self) -> Facts {
+        Facts { python: self.python.clone(), ..Live::facts(self.pid()) }
+    }
+
+    /// Lets the target go on to its next step and waits for its next line.
+    pub(crate) fn step(&mut self) -> Value {
+        use std::io::Write;
+        self.child.stdin.as_mut().expect("a pipe").write_all(b"\n").expect("the target listens");
+        let mut line = String::new();
+        self.out.read_line(&mut line).expect("the target speaks");
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line:?}"))
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The line of a type.
+pub(crate) fn row<'s>(scan: &'s Scan, name: &str) -> &'s TypeUse {
+    scan.types.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("{name} is not among the types"))
+}
+
+/// Whether `found` is within `percent` of `truth`.
+pub(crate) fn near(found: u64, truth: u64, percent: u64) -> bool {
+    found.abs_diff(truth) <= truth * percent / 100
+}
