@@ -7,7 +7,7 @@ mod showing;
 pub(crate) use judging::{AboutArgs, CheckArgs, CheckFormat, CompareArgs, ExplainArgs, GateArgs, StepRange};
 
 pub(crate) use scanning::ScanArgs;
-pub(crate) use showing::{ReportArgs, ReportTo};
+pub(crate) use showing::{ReportArgs, ReportTo, ServeArgs};
 
 use crate::duration;
 use crate::relay::StepPattern;
@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Write one page to share: verdict, curve, evidence, processes, in one HTML file that opens anywhere
     Report(ReportArgs),
+    /// Show all recordings of a folder in a browser, live while they run, with metrics for Prometheus
+    Serve(ServeArgs),
     /// List recordings: command, length, peak, state
     List(ListArgs),
     /// Turn a recording into CSV or a Perfetto trace

@@ -34,6 +34,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Check(args) => commands::check::check(&args),
         Command::Compare(args) => commands::compare::compare(&args),
         Command::Report(args) => commands::report::report(&args),
+        Command::Serve(args) => commands::serve::serve(args),
         Command::List(args) => commands::list::list(&args),
         Command::Export(args) => commands::export::export(&args),
         Command::Mark(args) => commands::mark::mark(&args),

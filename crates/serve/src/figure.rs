@@ -24,3 +24,13 @@ pub(crate) fn inline(page: &Page) -> maud::Markup {
 pub(crate) fn layers(seconds: &[f64], layers: &[crate::page::Layer]) -> maud::Markup {
     draw::layers(seconds, layers)
 }
+
+/// A curve in a cell of a table, with its limit where that is near.
+pub(crate) fn spark(levels: &[f64], limit: Option<f64>) -> maud::Markup {
+    draw::spark(levels, limit)
+}
+
+/// Several curves over one another.
+pub(crate) fn curves(curves: &[(&[f64], &[f64])]) -> maud::Markup {
+    draw::curves(curves)
+}

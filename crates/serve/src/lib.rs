@@ -10,6 +10,8 @@ mod markdown;
 mod page;
 mod redact;
 mod report;
+mod series;
+pub mod server;
 
 pub use assets::charts_are_built;
 pub use figure::figure_svg;

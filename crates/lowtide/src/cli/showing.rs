@@ -1,7 +1,8 @@
-//! Flags of the commands that make something to look at: `report`.
+//! Flags of the commands that make something to look at: `report` and `serve`.
 
 use super::AboutArgs;
 use clap::{Args, ValueEnum};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// `lowtide report`.
@@ -34,4 +35,27 @@ pub(crate) enum ReportTo {
     Svg,
     /// A bug report for the project whose code grows, paths taken out
     Markdown,
+}
+
+/// `lowtide serve`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Open the printed address: it holds a token, made anew at every start. From your own machine: ssh -L 7710:127.0.0.1:7710 HOST"
+)]
+pub(crate) struct ServeArgs {
+    /// Folder of recordings [default: the runs folder]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Address to listen on
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7710")]
+    pub(crate) listen: SocketAddr,
+    /// Listen on a Unix socket that only you can open, instead of an address
+    #[arg(long, value_name = "PATH", conflicts_with = "listen")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Another name under which the page is asked for, behind a proxy say (repeatable)
+    #[arg(long = "host", value_name = "NAME")]
+    pub(crate) hosts: Vec<String>,
+    /// Where the token is written for programs that scrape /metrics [default: the private run folder]
+    #[arg(long, value_name = "FILE", conflicts_with = "socket")]
+    pub(crate) token_file: Option<PathBuf>,
 }

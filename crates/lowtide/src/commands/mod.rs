@@ -15,5 +15,6 @@ pub(crate) mod recorder;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod scan;
+pub(crate) mod serve;
 pub(crate) mod subject;
 pub(crate) mod watch;

@@ -201,3 +201,42 @@ pub(super) fn layers(seconds: &[f64], layers: &[Layer]) -> Markup {
         ul.legend { @for (n, layer) in layers.iter().enumerate() { li { span class=(format!("key layer-key l{n}")) {} (layer.name) } } }
     }
 }
+
+/// A small curve without any words.
+pub(super) fn spark(levels: &[f64], limit: Option<f64>) -> Markup {
+    const W: f64 = 120.0;
+    const H: f64 = 28.0;
+    let peak = levels.iter().copied().fold(1.0, f64::max);
+    let limit = limit.filter(|limit| *limit <= 1.5 * peak && *limit > 0.0);
+    let top = limit.map_or(peak, |limit| peak.max(limit));
+    let last = levels.len().saturating_sub(1).max(1) as f64;
+    let y = |level: f64| round(H - 2.0 - level / top * (H - 4.0));
+    let mut path = String::new();
+    for (n, level) in levels.iter().enumerate() {
+        let verb = if n == 0 { 'M' } else { 'L' };
+        let _ = write!(path, "{verb}{} {}", round(n as f64 / last * W), y(*level));
+    }
+    html! {
+        svg.spark viewBox=(format!("0 0 {W} {H}")) width=(W) height=(H) aria-hidden="true" {
+            path.spark-fill d=(format!("{path}L{W} {H}L0 {H}Z")) {}
+            path.spark-line d=(path) {}
+            @if let Some(limit) = limit { line.limit x1="0" x2=(W) y1=(y(limit)) y2=(y(limit)) {} }
+        }
+    }
+}
+
+/// Several curves in one frame, from nothing to the highest.
+pub(super) fn curves(curves: &[(&[f64], &[f64])]) -> Markup {
+    let all = || curves.iter().flat_map(|(x, y)| x.iter().copied().zip(y.iter().copied()));
+    let (right, top) = all().fold((1.0_f64, 1.0_f64), |(right, top), (x, y)| (right.max(x), top.max(y)));
+    let plane = Plane { view: View { x: (0.0, right), y: (0.0, top * 1.05) } };
+    let figure = Figure { axis: Axis::Step, ..Figure::default() };
+    html! {
+        svg.figure viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label="memory of several runs" {
+            (frame_lines(&plane, &figure))
+            @for (n, (x, y)) in curves.iter().enumerate() {
+                path class=(format!("line s{}", n % 6)) d=(plane.path(x.iter().copied().zip(y.iter().copied()))) {}
+            }
+        }
+    }
+}

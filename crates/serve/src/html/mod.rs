@@ -6,9 +6,13 @@
 mod answer;
 mod badge;
 mod facts;
+pub(crate) mod list;
+mod served;
 mod words;
 
 pub(crate) use badge::{outcome_badge, verdict_badge};
+pub(crate) use list::list;
+pub(crate) use served::{run_page, side_by_side};
 pub(crate) use words::{capital, clipped, duration, moment, state_word};
 
 use crate::page::Page;
@@ -49,19 +53,16 @@ pub(crate) fn brand() -> Markup {
     }
 }
 
-/// Everything of one run, from the answer down to what we cost.
+/// Everything of one run, from the answer down to what we cost. Parts with a name can be replaced by news.
 pub(crate) fn run_sections(page: &Page) -> Markup {
+    let part = |name: &str, inside: Markup| html! { div.part data-part=(name) { (inside) } };
     html! {
-        (answer::answer(page))
-        (answer::figures(page))
+        (part("answer", html! { (answer::answer(page)) (answer::figures(page)) }))
         (chart(page))
-        (answer::reasons(page))
-        (answer::findings(page))
+        (part("legend", legend(page)))
+        (part("reasons", html! { (answer::reasons(page)) (answer::findings(page)) }))
         (layers(page))
-        (facts::roles(page))
-        (facts::processes(page))
-        (facts::events(page))
-        (facts::about(page))
+        (part("facts", html! { (facts::roles(page)) (facts::processes(page)) (facts::events(page)) (facts::about(page)) }))
     }
 }
 
@@ -74,7 +75,6 @@ fn chart(page: &Page) -> Markup {
                 div.tools data-tools="main" {}
             }
             div.chart data-chart="main" { (crate::figure::inline(page)) }
-            (legend(page))
         }
     }
 }

@@ -1,0 +1,215 @@
+//! The numbers of a run as series with labels: what `/metrics` shows and remote write sends.
+//!
+//! OpenTelemetry's names where there are some, `lowtide_*` else. Never a pid as a label: per role there is the sum, the
+//! largest and the count. Not here: sending (see `remote`).
+
+use lowtide_model::{Bytes, ProcKey, Recording, Role, SampleRow};
+use lowtide_verdict::{Fits, Kind, RunVerdict, Steps, rank_of};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// What a number is, in the words of the exposition format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct About {
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+}
+
+/// One number with its labels.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sample {
+    pub(crate) about: About,
+    pub(crate) labels: Vec<(&'static str, String)>,
+    pub(crate) value: f64,
+}
+
+const fn about(name: &'static str, help: &'static str) -> About {
+    About { name, help }
+}
+
+const INFO: About = about("lowtide_run_info", "A run; always 1.");
+const RUNS: About = about("lowtide_runs", "Recordings in the folder by state.");
+const USAGE: About = about(
+    "process_memory_usage_bytes",
+    "Resident memory of the processes of a role: their sum and the largest.",
+);
+const KIND: About = about("lowtide_memory_bytes", "Memory of the processes of a role by kind.");
+const PROCESSES: About = about("lowtide_processes", "Living processes of a role.");
+const NEED: About = about(
+    "lowtide_need_bytes",
+    "What the judged process can lose nothing of: anonymous, shared and swapped memory.",
+);
+const STEP: About = about("lowtide_step", "The newest training step.");
+const GPU: About = about("hw_gpu_memory_usage_bytes", "GPU memory in use.");
+const GPU_LIMIT: About = about("hw_gpu_memory_limit_bytes", "GPU memory there is.");
+const VERDICT: About = about("lowtide_verdict", "What the memory of a run is; 1 for the kind that holds.");
+const OUTCOME: About = about("lowtide_outcome", "Whether it fits; 1 for the answer that holds.");
+const CONFIDENCE: About = about("lowtide_verdict_confidence_ratio", "How sure the verdict is, 0 to 1.");
+const FORECAST: About =
+    about("lowtide_forecast_seconds", "Seconds until the limit is reached at the present rate.");
+const LIMIT: About = about("lowtide_limit_bytes", "Where memory ends for the judged process.");
+const HEADROOM: About =
+    about("lowtide_headroom_bytes", "What is left under the limit with the smallest headroom.");
+const GROWTH: About = about("lowtide_floor_growth_bytes", "How far the floor rose since the start.");
+
+/// The labels that name a run.
+pub(crate) fn labels_of(recording: &Recording) -> Vec<(&'static str, String)> {
+    let meta = &recording.meta;
+    let mut labels = vec![("run", meta.run_id.clone()), ("node", meta.host.clone())];
+    labels.extend(rank_of(recording).map(|rank| ("rank", rank.to_string())));
+    labels
+}
+
+struct Writer {
+    base: Vec<(&'static str, String)>,
+    out: Vec<Sample>,
+}
+
+impl Writer {
+    fn put(&mut self, about: About, labels: &[(&'static str, &str)], value: f64) {
+        let own = labels.iter().map(|(name, value)| (*name, (*value).to_owned()));
+        let labels = self.base.iter().cloned().chain(own).collect();
+        self.out.push(Sample { about, labels, value });
+    }
+}
+
+/// The newest numbers of a run.
+pub(crate) fn newest(recording: &Recording, run: &RunVerdict) -> Vec<Sample> {
+    let mut out = Writer { base: labels_of(recording), out: Vec::new() };
+    out.put(INFO, &[("name", &recording.meta.name), ("version", &recording.meta.lowtide)], 1.0);
+    levels(recording, run, &mut out);
+    answer(recording, run, &mut out);
+    let mut gpus: BTreeMap<u32, (f64, Option<f64>)> = BTreeMap::new();
+    for row in recording.gpus.iter().filter(|row| row.process.is_none()) {
+        gpus.insert(row.gpu, (row.used.last.as_f64(), row.total.map(Bytes::as_f64)));
+    }
+    for (gpu, (used, total)) in gpus {
+        out.put(GPU, &[("gpu", &gpu.to_string())], used);
+        if let Some(total) = total {
+            out.put(GPU_LIMIT, &[("gpu", &gpu.to_string())], total);
+        }
+    }
+    if let Some(step) = recording.samples.last().and_then(|row| Steps::of(&recording.marks).at(row.tick)) {
+        out.put(STEP, &[], step);
+    }
+    out.out
+}
+
+/// Sums of one role.
+#[derive(Clone, Copy, Default)]
+struct Held {
+    count: u32,
+    sum: f64,
+    largest: f64,
+    kinds: [f64; 4],
+}
+
+const KINDS: [&str; 4] = ["anon", "file", "shmem", "swap"];
+
+fn kinds(row: &SampleRow) -> [f64; 4] {
+    let size = |bytes: Option<Bytes>| bytes.unwrap_or_default().as_f64();
+    [size(row.anon.map(|span| span.last)), size(row.file), size(row.shmem), size(row.swap)]
+}
+
+fn levels(recording: &Recording, run: &RunVerdict, out: &mut Writer) {
+    let role: BTreeMap<ProcKey, Role> = run.roles.iter().map(|found| (found.process, found.role)).collect();
+    let mut last: BTreeMap<ProcKey, &SampleRow> =
+        recording.samples.iter().map(|row| (row.process, row)).collect();
+    for process in recording.processes.iter().filter(|process| process.died.is_some()) {
+        last.remove(&process.key);
+    }
+    let mut held: BTreeMap<Role, Held> = BTreeMap::new();
+    for (key, row) in last {
+        let one = held.entry(role.get(&key).copied().unwrap_or(Role::Unknown)).or_default();
+        let rss = row.rss.last.as_f64();
+        one.count += 1;
+        one.sum += rss;
+        one.largest = one.largest.max(rss);
+        one.kinds.iter_mut().zip(kinds(row)).for_each(|(sum, own)| *sum += own);
+    }
+    for (role, held) in held {
+        let role = role.word().replace(' ', "_");
+        out.put(USAGE, &[("role", &role), ("estimate", "sum")], held.sum);
+        out.put(USAGE, &[("role", &role), ("estimate", "max")], held.largest);
+        out.put(PROCESSES, &[("role", &role)], f64::from(held.count));
+        for (kind, bytes) in KINDS.into_iter().zip(held.kinds) {
+            out.put(KIND, &[("role", &role), ("kind", kind)], bytes);
+        }
+    }
+}
+
+fn answer(recording: &Recording, run: &RunVerdict, out: &mut Writer) {
+    let main = &run.main;
+    for kind in Kind::ALL {
+        out.put(VERDICT, &[("verdict", kind.word())], f64::from(u8::from(kind == main.verdict)));
+    }
+    for (is, word) in
+        [(Fits::Fits, "fits"), (Fits::Tight, "tight"), (Fits::Exceeds, "exceeds"), (Fits::Unknown, "unknown")]
+    {
+        out.put(OUTCOME, &[("outcome", word)], f64::from(u8::from(is == main.outcome.is)));
+    }
+    out.put(CONFIDENCE, &[], main.confidence);
+    out.put(GROWTH, &[], main.floor.end_bytes - main.floor.start_bytes);
+    let told = [
+        (FORECAST, main.forecast.and_then(|forecast| forecast.in_seconds)),
+        (LIMIT, main.outcome.limit_bytes),
+        (HEADROOM, recording.limits.first().map(|held| held.headroom().as_f64())),
+        (NEED, main.drawing.curve.last().map(|point| point.last)),
+    ];
+    for (about, value) in told {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            out.put(about, &[], value);
+        }
+    }
+}
+
+/// How many recordings are in a state.
+pub(crate) fn count_of_runs(state: &'static str, count: f64) -> Sample {
+    Sample { about: RUNS, labels: vec![("state", state.to_owned())], value: count }
+}
+
+/// Text that Prometheus reads: every name once, with its help, then all its samples.
+pub(crate) fn exposition(samples: &[Sample]) -> String {
+    let mut names: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
+    samples.iter().for_each(|sample| names.entry(sample.about.name).or_default().push(sample));
+    let mut out = String::new();
+    for (name, samples) in names {
+        let _ = writeln!(out, "# HELP {name} {}\n# TYPE {name} gauge", samples[0].about.help);
+        let mut told = std::collections::BTreeSet::new();
+        for sample in samples {
+            let labels: Vec<String> =
+                sample.labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+            let labels = labels.join(",");
+            // Two files of one run (a copy, say) are told once: a series twice is an error to every scraper.
+            if told.insert(labels.clone()) {
+                let _ = writeln!(out, "{name}{{{labels}}} {}", sample.value);
+            }
+        }
+    }
+    out
+}
+
+fn escaped(value: &str) -> String {
+    let clean: String = value.chars().filter(|c| !c.is_control() || *c == '\n').collect();
+    clean.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_names_cannot_make_a_line_of_their_own() {
+        let name = "x\"} 1\nevil{a=\"b\\";
+        let samples = [Sample { about: INFO, labels: vec![("name", name.to_owned())], value: 1.0 }];
+        let text = exposition(&samples);
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(text.ends_with("lowtide_run_info{name=\"x\\\"} 1\\nevil{a=\\\"b\\\\\"} 1\n"), "{text}");
+    }
+
+    #[test]
+    fn a_series_stands_once() {
+        let one = count_of_runs("running", 2.0);
+        assert_eq!(exposition(&[one.clone(), one]).lines().count(), 3);
+    }
+}

@@ -1,0 +1,176 @@
+//! The API: JSON like `explain`, a stream of news, files with ranges. Documented by docs/openapi.json.
+
+use super::Shop;
+use super::library::Content;
+use super::summary::Judged;
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::WatchStream;
+
+/// The document that describes this API.
+pub(crate) const OPENAPI: &str = include_str!("../../../../docs/openapi.json");
+/// A viewer who hears nothing for this long is told that we are still here.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// An error as JSON.
+pub(crate) fn failed(status: StatusCode, words: &str) -> Response {
+    json(status, &serde_json::json!({ "error": words }))
+}
+
+pub(crate) fn json<T: serde::Serialize>(status: StatusCode, value: &T) -> Response {
+    let text = serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned());
+    (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+pub(crate) async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], OPENAPI).into_response()
+}
+
+/// A run of the folder, or that there is none.
+pub(crate) fn find(shop: &Shop, id: &str) -> Result<(PathBuf, Content), Box<Response>> {
+    shop.library.path(id).ok_or_else(|| Box::new(failed(StatusCode::NOT_FOUND, "no such run in this folder")))
+}
+
+/// Reads and judges a run away from those who answer.
+pub(crate) async fn judged(path: PathBuf) -> Result<Judged, Box<Response>> {
+    let unreadable = |words: String| Box::new(failed(StatusCode::UNPROCESSABLE_ENTITY, &words));
+    let read = tokio::task::spawn_blocking(move || Judged::read(&path).map_err(|error| error.to_string()));
+    match read.await {
+        Ok(Ok(judged)) => Ok(judged),
+        Ok(Err(words)) => Err(unreadable(words)),
+        Err(_) => Err(unreadable("it could not be read".to_owned())),
+    }
+}
+
+/// What a list may be asked for.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Wanted {
+    pub(crate) q: String,
+    pub(crate) verdict: String,
+    pub(crate) outcome: String,
+    pub(crate) state: String,
+    pub(crate) sort: String,
+    pub(crate) page: Option<u32>,
+}
+
+pub(crate) async fn runs(State(shop): State<Arc<Shop>>, Query(wanted): Query<Wanted>) -> Response {
+    let listed = super::pages::listed(&shop, &wanted);
+    json(
+        StatusCode::OK,
+        &serde_json::json!({ "total": listed.total, "page": listed.page, "pages": listed.pages, "runs": listed.shown }),
+    )
+}
+
+pub(crate) async fn run(
+    State(shop): State<Arc<Shop>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    answer(&shop, &id, &headers, |judged, id| json(StatusCode::OK, &judged.page(id))).await
+}
+
+/// The verdicts of a run as `lowtide explain --all --format json` prints them, in one array.
+pub(crate) async fn verdict(
+    State(shop): State<Arc<Shop>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let all = |judged: &Judged, _: &str| {
+        let verdicts: Vec<_> = std::iter::once(&judged.run.main).chain(&judged.run.findings).collect();
+        json(StatusCode::OK, &verdicts)
+    };
+    answer(&shop, &id, &headers, all).await
+}
+
+/// The report as a file to keep.
+pub(crate) async fn report(
+    State(shop): State<Arc<Shop>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let file = |judged: &Judged, id: &str| {
+        let named = [
+            (header::CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
+            (header::CONTENT_DISPOSITION, attachment(id, "html")),
+        ];
+        (named, crate::report_html(&judged.page(id))).into_response()
+    };
+    answer(&shop, &id, &headers, file).await
+}
+
+/// A name that is safe in a header, whatever the file is called.
+fn attachment(id: &str, end: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    let name: String = id.chars().map(safe).take(120).collect();
+    format!("attachment; filename=\"{}.{end}\"", name.trim_start_matches(['.', '-']))
+}
+
+/// An answer made from one state of a file: whoever has it already is told so.
+async fn answer(
+    shop: &Shop,
+    id: &str,
+    headers: &HeaderMap,
+    make: impl FnOnce(&Judged, &str) -> Response,
+) -> Response {
+    let (path, content) = match find(shop, id) {
+        Ok(found) => found,
+        Err(missing) => return *missing,
+    };
+    let tag = content.tag();
+    if headers.get(header::IF_NONE_MATCH).is_some_and(|had| had.as_bytes() == tag.as_bytes()) {
+        return (StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response();
+    }
+    match judged(path).await {
+        Ok(judged) => tagged(make(&judged, id), &tag),
+        Err(broken) => *broken,
+    }
+}
+
+fn tagged(mut answer: Response, tag: &str) -> Response {
+    if let Ok(value) = HeaderValue::from_str(tag) {
+        answer.headers_mut().insert(header::ETAG, value);
+        answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    }
+    answer
+}
+
+/// The recording itself, in parts where that is asked for.
+pub(crate) async fn recording(
+    State(shop): State<Arc<Shop>>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Response {
+    let (path, content) = match find(&shop, &id) {
+        Ok(found) => found,
+        Err(missing) => return *missing,
+    };
+    let served = tower_http::services::ServeFile::new(path).try_call(request).await;
+    let Ok(served) = served else { return failed(StatusCode::NOT_FOUND, "it could not be read") };
+    let mut answer = served.map(axum::body::Body::new).into_response();
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/vnd.sqlite3"));
+    if let Ok(name) = HeaderValue::from_str(&attachment(&id, "tide")) {
+        answer.headers_mut().insert(header::CONTENT_DISPOSITION, name);
+    }
+    tagged(answer, &content.tag())
+}
+
+/// News of a run while it goes on: the whole page each time, as one event.
+pub(crate) async fn events(State(shop): State<Arc<Shop>>, Path(id): Path<String>) -> Response {
+    if let Err(missing) = find(&shop, &id) {
+        return *missing;
+    }
+    let news = WatchStream::new(shop.followers.join(&shop, &id));
+    let line = |line: Option<Arc<str>>| {
+        line.map(|line| Ok::<_, Infallible>(Event::default().event("page").data(&*line)))
+    };
+    Sse::new(news.filter_map(line)).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response()
+}

@@ -1,0 +1,96 @@
+//! Follows runs for those who watch them: one reader a run, however many viewers.
+//!
+//! A viewer who is slow gets the newest state when it is ready for it, never a backlog.
+
+use super::Shop;
+use super::library::Content;
+use super::summary::Judged;
+use crate::html;
+use crate::page::Page;
+use lowtide_model::RunState;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// Time between two looks at a file.
+const LOOK: Duration = Duration::from_secs(1);
+/// Reading and judging may take one part in so many of the time.
+const SHARE: u32 = 10;
+
+/// What viewers of a run are told: data and sections, as one line of JSON.
+pub(crate) type News = watch::Receiver<Option<Arc<str>>>;
+
+/// The runs that are being watched.
+#[derive(Debug, Default)]
+pub(crate) struct Followers {
+    runs: Mutex<BTreeMap<String, watch::Sender<Option<Arc<str>>>>>,
+}
+
+impl Followers {
+    /// Joins those who watch a run; the first one starts the reader.
+    pub(crate) fn join(&self, shop: &Arc<Shop>, id: &str) -> News {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = runs.get(id) {
+            return sender.subscribe();
+        }
+        let (sender, news) = watch::channel(None);
+        runs.insert(id.to_owned(), sender.clone());
+        drop(runs);
+        let (shop, id) = (Arc::clone(shop), id.to_owned());
+        tokio::spawn(async move { follow(&shop, &id, &sender).await });
+        news
+    }
+
+    /// Forgets a run when nobody watches it any more; asked under the lock, so that nobody joins in between.
+    fn leave(&self, id: &str, sender: &watch::Sender<Option<Arc<str>>>, over: bool) -> bool {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = over || sender.receiver_count() == 0;
+        if alone {
+            runs.remove(id);
+        }
+        alone
+    }
+}
+
+/// Reads a run again whenever its file changed, until nobody watches or the run is over.
+async fn follow(shop: &Arc<Shop>, id: &str, sender: &watch::Sender<Option<Arc<str>>>) {
+    let mut seen = Content::default();
+    loop {
+        let begun = Instant::now();
+        let mut over = false;
+        match shop.library.path(id) {
+            None => over = true,
+            Some((path, content)) if content != seen => {
+                seen = content;
+                let name = id.to_owned();
+                let read = tokio::task::spawn_blocking(move || tell(&path, &name)).await;
+                if let Ok(Some((line, state))) = read {
+                    over = state != Some(RunState::Running);
+                    sender.send_replace(Some(line.into()));
+                }
+            }
+            // A recorder that was killed changes its file no more, but its state changes.
+            Some(_) => {}
+        }
+        if shop.followers.leave(id, sender, over) {
+            return;
+        }
+        tokio::time::sleep(LOOK.max(begun.elapsed() * SHARE)).await;
+    }
+}
+
+fn tell(path: &Path, id: &str) -> Option<(String, Option<RunState>)> {
+    let judged = Judged::read(path).ok()?;
+    let page = judged.page(id);
+    let told = serde_json::to_string(&Told { html: html::run_sections(&page).into_string(), page: &page });
+    Some((told.ok()?, judged.recording.meta.state))
+}
+
+/// One piece of news.
+#[derive(serde::Serialize)]
+struct Told<'a> {
+    page: &'a Page,
+    html: String,
+}

@@ -1,0 +1,245 @@
+// The live page in a real browser, over a real server.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { join } from "node:path";
+import test from "node:test";
+import { browser, folder, lowtide, run, stage, start, view } from "./stage.mjs";
+
+/** Starts a server over `dir` and gives its addresses once it is there. */
+async function server(t, dir, ...more) {
+  const home = folder(t);
+  const env = { XDG_RUNTIME_DIR: home, XDG_CACHE_HOME: home };
+  const child = start(t, "env", ...Object.entries(env).map(([k, v]) => `${k}=${v}`), lowtide, "serve", "--dir", dir, "--listen", "127.0.0.1:0", ...more);
+  let text = "";
+  for await (const part of child.stdout) {
+    text += part;
+    if (text.includes("token in ") && text.endsWith("\n")) break;
+  }
+  const url = new URL(text.split("\n")[0]);
+  return { child, url: url.href, origin: url.origin, token: url.searchParams.get("token"), tokenFile: /token in (.*)/.exec(text)[1], home };
+}
+
+async function staged(t) {
+  const dir = folder(t);
+  run(stage, dir);
+  return dir;
+}
+
+/** Waits until every run of the folder has its verdict. */
+async function judged(s) {
+  for (;;) {
+    const { runs } = await (await fetch(`${s.origin}/api/v1/runs`, { headers: { authorization: `Bearer ${s.token}` } })).json();
+    if (runs.length > 0 && runs.every((one) => one.verdict || one.error)) return runs;
+    await new Promise((done) => setTimeout(done, 100));
+  }
+}
+
+test("the list shows every run with both badges; search, filter and sort narrow it", async (t) => {
+  const s = await server(t, await staged(t));
+  const runs = await judged(s);
+  const { page, seen } = await browser(t);
+  await page.goto(s.url);
+  assert.equal(new URL(page.url()).search, "", "the token has left the address");
+  assert.equal(await page.locator("table.runs tbody tr").count(), runs.length);
+  const row = page.locator("tr", { hasText: "rollout server" });
+  assert.match(await row.innerText(), /leak/);
+  assert.equal(await row.locator("svg.spark").count(), 1);
+  await page.getByRole("searchbox").fill("rollout");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/q=rollout/);
+  assert.equal(await page.locator("table.runs tbody tr").count(), 1);
+  await page.getByRole("searchbox").fill("");
+  await page.getByLabel("verdict").selectOption("cache-fill");
+  await page.waitForURL(/verdict=cache-fill/);
+  const kinds = await page.locator("table.runs tbody .badge:not(.outline)").allInnerTexts();
+  assert.ok(kinds.length >= 1 && kinds.every((kind) => kind === "cache fill"), `${kinds}`);
+  assert.deepEqual(seen.errors, []);
+  assert.ok(seen.requests.every((url) => url.startsWith(s.origin) || url.startsWith("data:")), "nobody else is asked");
+});
+
+test("a run is followed while it grows, and the reader's zoom stays", async (t) => {
+  const dir = folder(t);
+  const live = join(dir, "live.tide");
+  start(t, stage, "--live", live, "30");
+  const s = await server(t, dir);
+  const { page, seen } = await browser(t);
+  await page.goto(s.url);
+  await page.getByRole("link", { name: "live run" }).click({ timeout: 20000 });
+  await page.locator('[data-chart="main"] canvas').waitFor();
+  const end = async () => (await view(page))[1];
+  const before = await end();
+  await page.waitForFunction((old) => Number(document.querySelector('[data-chart="main"]').dataset.view.split(" ")[1]) > old, before, { timeout: 20000 });
+  await page.locator('[data-chart="main"]').focus();
+  await page.keyboard.press("+");
+  const looking = await view(page);
+  const sentence = await page.locator('[data-part="facts"]').innerText();
+  await page.waitForFunction((old) => document.querySelector('[data-part="facts"]').innerText !== old, sentence, { timeout: 20000 });
+  const still = await view(page);
+  assert.ok(Math.abs(still[0] - looking[0]) < 1e-6 && Math.abs(still[1] - looking[1]) < 1e-6, `${still} was ${looking}`);
+  assert.match(await page.locator("#live").innerText(), /Following the run/);
+  assert.deepEqual(seen.errors, []);
+});
+
+test("ranks of one run stand together and the one that differs is named", async (t) => {
+  const s = await server(t, await staged(t));
+  await judged(s);
+  const { page } = await browser(t);
+  await page.goto(s.url);
+  await page.getByRole("link", { name: "all 4 of this run" }).first().click();
+  assert.match(await page.locator("h1").innerText(), /Rank 2 /);
+  await page.locator('[data-chart="curves"] canvas').waitFor();
+  assert.equal(await page.locator("tbody").first().locator("tr").count(), 4);
+});
+
+test("two runs picked in the list are compared", async (t) => {
+  const s = await server(t, await staged(t));
+  await judged(s);
+  const { page } = await browser(t);
+  await page.goto(s.url);
+  for (const name of ["rollout server", "text-only baseline"]) await page.getByLabel(`choose ${name}`).check();
+  await page.getByRole("button", { name: "compare them" }).click();
+  await page.locator('[data-chart="curves"] canvas').waitFor();
+  assert.match(await page.locator("main").innerText(), /rollout server(.|\n)*text-only baseline/);
+});
+
+test("the report is downloaded whole", async (t) => {
+  const s = await server(t, await staged(t));
+  const { page } = await browser(t);
+  await page.goto(s.url);
+  await page.goto(`${s.origin}/run/case`);
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "Download report" }).click()]);
+  assert.equal(download.suggestedFilename(), "case.html");
+  assert.match(readFileSync(await download.path(), "utf8"), /^<!DOCTYPE html>(.|\n)*Cache fill/);
+});
+
+test("markup in names never runs, on no page", async (t) => {
+  const s = await server(t, await staged(t));
+  await judged(s);
+  const { page } = await browser(t);
+  await page.goto(s.url);
+  const name = encodeURIComponent("<img src=x onerror=window.pwned=1>");
+  for (const path of ["/", `/run/${name}`, `/compare?a=${name}&b=case`, `/?q=${encodeURIComponent('"><img src=x onerror=window.pwned=1>')}`]) {
+    const answer = await page.goto(s.origin + path);
+    assert.equal(answer.status(), 200, path);
+    assert.equal(await page.locator("img").count(), 0, path);
+    assert.equal(await page.evaluate(() => window.pwned), undefined, path);
+  }
+});
+
+test("without the token nobody reads anything; another user of the machine can't get it", async (t) => {
+  const s = await server(t, await staged(t));
+  const paths = ["/", "/run/case", "/metrics", "/app.js", "/api/v1/runs", "/api/v1/recording/case", "/api/v1/events/case", "/compare?a=case&b=leak", "/nothing"];
+  for (const path of paths) {
+    for (const headers of [{}, { authorization: "Bearer 00" }, { cookie: `lowtide=${"0".repeat(64)}` }]) {
+      const answer = await fetch(s.origin + path, { headers, redirect: "manual" });
+      assert.equal(answer.status, 401, path);
+      assert.doesNotMatch(await answer.text(), /train|case/);
+    }
+  }
+  assert.equal(statSync(s.tokenFile).mode & 0o777, 0o600);
+  assert.equal(readFileSync(s.tokenFile, "utf8"), s.token);
+  if (process.getuid() === 0) {
+    // As somebody else: neither the token nor the recordings can be read.
+    for (const file of [s.tokenFile, join(s.home, "."), join(process.cwd(), ".")].slice(0, 1)) {
+      assert.throws(() => execFileSync("setpriv", ["--reuid=65534", "--regid=65534", "--clear-groups", "cat", file], { stdio: "pipe" }));
+    }
+  }
+});
+
+test("other hosts, other origins and other methods are refused", async (t) => {
+  const s = await server(t, await staged(t));
+  const { port } = new URL(s.origin);
+  const raw = (head) =>
+    new Promise((done, fail) => {
+      const socket = connect(Number(port), "127.0.0.1", () => socket.write(`${head}\r\nauthorization: Bearer ${s.token}\r\nconnection: close\r\n\r\n`));
+      let text = "";
+      socket.on("data", (part) => (text += part));
+      socket.on("close", () => done(text.split("\r\n")[0]));
+      socket.on("error", fail);
+    });
+  assert.match(await raw("GET /api/v1/runs HTTP/1.1\r\nhost: localhost"), /200/);
+  assert.match(await raw("GET /api/v1/runs HTTP/1.1\r\nhost: evil.example"), /403/);
+  assert.match(await raw("GET /api/v1/runs HTTP/1.1"), /40[03]/);
+  assert.match(await raw("GET /api/v1/runs HTTP/1.1\r\nhost: localhost\r\norigin: http://evil.example"), /403/);
+  assert.match(await raw("GET /api/v1/runs HTTP/1.1\r\nhost: localhost\r\nsec-fetch-site: cross-site"), /403/);
+  for (const method of ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"]) assert.match(await raw(`${method} /api/v1/runs HTTP/1.1\r\nhost: localhost`), /405/);
+});
+
+test("no path outside the folder is readable", async (t) => {
+  const dir = await staged(t);
+  const secret = join(folder(t), "secret.tide");
+  run(stage, "--many", join(secret, ".."), "1");
+  writeFileSync(secret, "secret");
+  symlinkSync(join(secret, "../sweep-0.tide"), join(dir, "link.tide"));
+  const s = await server(t, dir);
+  const up = "..%2f..%2f..%2f..%2f";
+  for (const id of ["link", `${up}etc%2fpasswd`, "../../etc/passwd", "%2e%2e%2fcase", "case%00", ".%2fcase", "%2fetc%2fpasswd", encodeURIComponent(secret.replace(".tide", ""))]) {
+    for (const what of ["runs", "verdict", "report", "recording", "events"]) {
+      const answer = await fetch(`${s.origin}/api/v1/${what}/${id}`, { headers: { authorization: `Bearer ${s.token}` } });
+      assert.equal(answer.status, 404, `${what} ${id}`);
+    }
+  }
+});
+
+test("the API says the same as explain, knows what was read before, and serves parts", async (t) => {
+  const dir = await staged(t);
+  const s = await server(t, dir);
+  const ask = (path, headers = {}) => fetch(s.origin + path, { headers: { authorization: `Bearer ${s.token}`, ...headers } });
+  const answer = await ask("/api/v1/verdict/case");
+  const [main] = await answer.json();
+  const told = JSON.parse(run(lowtide, "explain", "--format", "json", join(dir, "case.tide")).split("\n")[0]);
+  assert.deepEqual({ ...main, file: null }, { ...told, file: null });
+  const again = await ask("/api/v1/verdict/case", { "if-none-match": answer.headers.get("etag") });
+  assert.equal(again.status, 304);
+  const part = await ask("/api/v1/recording/case", { range: "bytes=0-14" });
+  assert.equal(part.status, 206);
+  assert.equal(await part.text(), "SQLite format 3");
+  const document_ = await (await ask("/api/v1/openapi.json")).json();
+  for (const path of Object.keys(document_.paths)) {
+    const address = path.replace("{id}", "case");
+    if (!address.includes("/events/")) assert.equal((await ask(address)).status, 200, address);
+  }
+});
+
+test("a socket is for its owner only and needs no token", async (t) => {
+  const dir = await staged(t);
+  const socket = join(folder(t), "s.sock");
+  const child = start(t, lowtide, "serve", "--dir", dir, "--socket", socket);
+  for await (const part of child.stdout) if (String(part).includes("recordings of")) break;
+  assert.equal(statSync(socket).mode & 0o777, 0o600);
+  const text = execFileSync("curl", ["-s", "--unix-socket", socket, "http://localhost/api/v1/runs"], { encoding: "utf8" });
+  assert.equal(JSON.parse(text).total, 10);
+});
+
+test("metrics pass promtool", async (t) => {
+  const dir = folder(t);
+  start(t, stage, "--live", join(dir, "live.tide"), "20");
+  const s = await server(t, dir);
+  await judged(s);
+  const scrape = async () => (await fetch(`${s.origin}/metrics`, { headers: { authorization: `Bearer ${s.token}` } })).text();
+  let text = await scrape();
+  // The first rows reach the disk a moment after the file is there.
+  while (!text.includes("lowtide_step")) {
+    await new Promise((done) => setTimeout(done, 200));
+    text = await scrape();
+  }
+  execFileSync("promtool", ["check", "metrics"], { input: text, stdio: ["pipe", "pipe", "inherit"] });
+  for (const name of ["process_memory_usage_bytes", "lowtide_verdict{", "lowtide_outcome{", "lowtide_headroom_bytes", "lowtide_memory_bytes{", "lowtide_step"]) {
+    assert.ok(text.includes(name), name);
+  }
+  assert.doesNotMatch(text, /pid=|4711/);
+});
+
+test("nothing is wider than a phone", async (t) => {
+  const s = await server(t, await staged(t));
+  await judged(s);
+  const { page } = await browser(t, { viewport: { width: 390, height: 800 }, colorScheme: "dark" });
+  await page.goto(s.url);
+  for (const path of ["/", "/run/leak", "/group/55ee"]) {
+    await page.goto(s.origin + path);
+    const [room, need] = await page.evaluate(() => [innerWidth, document.documentElement.scrollWidth]);
+    assert.ok(need <= room, `${path}: ${need} > ${room}`);
+  }
+});
