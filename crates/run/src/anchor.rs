@@ -12,6 +12,8 @@ const BUDGET: Duration = Duration::from_millis(50);
 const MINUTE: Duration = Duration::from_secs(60);
 /// A first guess of what a byte costs (80 ns a page of 4 KiB, measured); replaced by what readings really take.
 const NS_PER_BYTE: f64 = 80.0 / 4096.0;
+/// A price beyond the budget is believed for no longer than this many minutes.
+const MOST_DOUBTS: u32 = 64;
 /// Processes younger than this don't call for a reading: most are gone before it would be of use.
 const SETTLE: Duration = Duration::from_secs(1);
 /// Level means: within this part over this time.
@@ -51,6 +53,9 @@ pub(crate) struct Anchors {
     spent: Vec<(Tick, Duration)>,
     total: Duration,
     ns_per_byte: f64,
+    learnt_at: Tick,
+    /// Minutes for which a price beyond the budget is believed.
+    doubts: u32,
     members: u64,
     changed_at: Tick,
     round: Option<Round>,
@@ -71,6 +76,8 @@ impl Anchors {
             spent: Vec::new(),
             total: Duration::ZERO,
             ns_per_byte: NS_PER_BYTE,
+            learnt_at: Tick::START,
+            doubts: 1,
             members: 0,
             changed_at: Tick::START,
             round: None,
@@ -90,6 +97,11 @@ impl Anchors {
         }
         let why = self.reason(view)?;
         self.spent.retain(|(at, _)| view.now.since(*at) < MINUTE);
+        if self.ns_per_byte > NS_PER_BYTE && view.now.since(self.learnt_at) >= MINUTE * self.doubts {
+            // One reading on a busy machine must not forbid all others: its price is forgotten after a while, and after a
+            // longer one each time that it was true.
+            self.ns_per_byte = NS_PER_BYTE;
+        }
         let left = self.left();
         let need = Duration::from_nanos((view.rss_sum.as_f64() * self.ns_per_byte) as u64);
         self.refused = need > left;
@@ -124,11 +136,14 @@ impl Anchors {
         if view.rss_sum > Bytes::from_mib(64) {
             let measured = took.as_nanos() as f64 / view.rss_sum.as_f64();
             self.ns_per_byte = measured.max(0.5 * self.ns_per_byte + 0.5 * measured);
+            self.learnt_at = view.now;
         }
         if !complete {
             self.refused = true;
+            self.doubts = (self.doubts * 2).min(MOST_DOUBTS);
             return;
         }
+        self.doubts = 1;
         self.round = Some(Round { at: view.now, members: self.members, rss_sum: view.rss_sum });
     }
 
@@ -172,6 +187,27 @@ mod tests {
         }
         assert!(anchors.refused());
         assert_eq!(anchors.total(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_reading_that_took_too_long_is_tried_again_and_a_tree_that_always_does_is_not() {
+        let mut anchors = Anchors::new();
+        assert_eq!(anchors.due(view(0.5, 500, 7)), None);
+        assert!(anchors.due(view(2.0, 500, 7)).is_some());
+        anchors.made(view(2.0, 500, 7), Duration::from_millis(200), false);
+        let again = (3..600).find(|second| anchors.due(view(f64::from(*second), 500, 7)).is_some());
+        assert!(again.is_some_and(|second| (62..200).contains(&second)), "{again:?}");
+        let mut anchors = Anchors::new();
+        let rounds = (2..3600).filter(|second| {
+            let now = view(f64::from(*second), 500, 7);
+            let due = anchors.due(now).is_some();
+            if due {
+                anchors.made(now, Duration::from_millis(60), false);
+            }
+            due
+        });
+        let rounds = rounds.count();
+        assert!((3..=8).contains(&rounds), "{rounds} in an hour");
     }
 
     #[test]
