@@ -23,6 +23,7 @@ mod reader;
 mod report;
 mod scan;
 mod stacks;
+mod suspects;
 mod totals;
 mod types;
 

@@ -9,6 +9,7 @@ use crate::own::{Owned, own};
 use crate::reader::Reader;
 use crate::report::{Allocator, Cost, Coverage, Python, SCHEMA, Scan};
 use crate::stacks::live_stacks;
+use crate::suspects::suspects;
 use crate::totals::{Totals, totals};
 use crate::types::{Types, Version, own_type};
 use lowtide_model::Bytes;
@@ -49,8 +50,10 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
     };
     reader.refresh();
     let holders = climb(&ground, &rows, settings);
+    let suspects = suspects(&ground);
     let mut scan = Scan {
         holders,
+        suspects,
         schema: SCHEMA.to_owned(),
         swap_bytes: facts.swap_bytes,
         python: python.map(|python| python.report),

@@ -125,6 +125,11 @@ impl Type {
         FAMILIES.iter().find(|(bit, _)| self.flags & bit != 0).map_or(Family::Other, |(_, family)| *family)
     }
 
+    /// `str` itself.
+    pub(crate) fn is_plain_text(&self) -> bool {
+        self.compact_text
+    }
+
     pub(crate) fn inline_values(&self, version: Version) -> bool {
         version >= Version(3, 13) && self.flags & flag::INLINE_VALUES != 0
     }

@@ -247,3 +247,41 @@ say(); wait()
         assert!(held.text.ends_with(&end), "{}: {held:?} {:?}", python.display(), after.cost);
     }
 }
+
+#[test]
+fn the_usual_suspects_are_measured_even_when_they_are_tiny() {
+    for python in pythons() {
+        let (state, owner) = (random_name("State"), random_name("Owner"));
+        let program = format!(
+            r"{MALLINFO}
+class {state}:
+    def __init__(s): s.step = 0; s.log_history = []
+class {owner}:
+    def __init__(s): s.callbacks = [object() for _ in range(7)]; s.cache = dict()
+trainer = {state}()
+for i in range(321): trainer.log_history.append(dict(loss=float(i), step=i))
+owner = {owner}()
+for i in range(50): owner.cache[i] = bytearray(10_000)
+train_losses = [float(i) for i in range(1000)]
+say(); wait()
+"
+        );
+        let target = Target::start(&python, &program);
+        let scan = target.scan();
+        let of = |attribute: &str, holder: &str| {
+            let found =
+                scan.suspects.iter().find(|found| found.attribute == attribute && found.holder == holder);
+            found.unwrap_or_else(|| {
+                panic!("{}: no {attribute} of {holder}: {:?}", python.display(), scan.suspects)
+            })
+        };
+        let log = of("log_history", &state);
+        assert_eq!((log.count, log.container.as_str()), (321, "list"), "{}", python.display());
+        assert!((321 * 200..321 * 600).contains(&log.bytes.0), "{log:?}");
+        assert_eq!(of("callbacks", &owner).count, 7);
+        let cache = of("cache", &owner);
+        assert_eq!(cache.count, 50);
+        assert!(near(cache.bytes.0, 50 * 10_000, 10), "{cache:?}");
+        assert_eq!(of("train_losses", "module __main__").count, 1000);
+    }
+}
