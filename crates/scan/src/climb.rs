@@ -21,6 +21,8 @@ const MOST_NODES: usize = 1 << 14;
 /// Holders of one type that are followed up from one node, and blocks that are no objects.
 const MOST_ALIKE: u16 = 8;
 const MOST_RAW_ALIKE: u16 = 256;
+/// Levels after which samples must have begun to meet. Pixels of a picture in a list are nine below the list.
+const PATIENCE: u32 = 12;
 /// Share of the samples one holder must hold for the climb to end.
 const ENOUGH: f64 = 0.9;
 /// Raw blocks larger than this are looked through only if they begin with pointers.
@@ -29,7 +31,7 @@ const WHOLE: u64 = 64 << 10;
 const FRONT: u64 = 512;
 /// A type must hold at least this much, and this part of what all types hold, to be climbed from.
 const WORTH: u64 = 64 << 10;
-const WORTH_SHARE: u64 = 20;
+const WORTH_SHARE: u64 = 10;
 /// Below this share of the samples a holder is not called one.
 const COMMON: f64 = 0.5;
 
@@ -221,7 +223,10 @@ impl Climb {
         self.cut |= fresh.len() > WIDTH;
         fresh.truncate(WIDTH);
         self.alike.clear();
-        self.front = if self.share() >= ENOUGH { Vec::new() } else { fresh };
+        let joined =
+            fresh.iter().map(|node| self.nodes[*node as usize].samples.count_ones()).max().unwrap_or(0);
+        let hopeless = level >= PATIENCE && joined <= 2;
+        self.front = if self.share() >= ENOUGH || hopeless { Vec::new() } else { fresh };
     }
 
     /// Share of the samples that the best holder holds.

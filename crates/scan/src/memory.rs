@@ -115,7 +115,7 @@ impl Facts {
 pub struct Settings {
     /// Own memory a scan may use for its index; what does not fit is left out and reported as coverage.
     pub most_own_bytes: Bytes,
-    /// Bytes the climbs to holders may read, all together; never more than six times what is resident.
+    /// Bytes the climbs to holders may read, all together; never more than four times what is resident.
     pub most_climb_bytes: Bytes,
     /// Types whose holders are looked for.
     pub climbs: usize,

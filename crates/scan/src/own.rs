@@ -84,7 +84,7 @@ impl Search<'_, '_> {
     fn object(&mut self, slot: Slot, kind: u32) {
         let Some(found) = self.types.get(kind) else { return };
         let skip = self.types.skip() as u64;
-        let size = (slot.end - slot.start).saturating_sub(2 * skip);
+        let size = (slot.end - slot.start).saturating_sub(self.types.overhead());
         let (head, from, to) = found.pointers(size, self.types.version);
         if to <= from && head == 0 {
             return;

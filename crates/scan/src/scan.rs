@@ -20,7 +20,7 @@ const DEBUG_HEAD: usize = 16;
 const OWN_READS: u64 = 8;
 
 /// The climbs may read this many times what is resident.
-const CLIMB_READS: u64 = 6;
+const CLIMB_READS: u64 = 4;
 
 /// Scans a process.
 pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {

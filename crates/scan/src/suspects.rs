@@ -52,13 +52,29 @@ pub(crate) fn suspects(ground: &Ground<'_, '_>) -> Vec<Suspect> {
     if names.is_empty() {
         return Vec::new();
     }
-    let mut found: Vec<Suspect> = finder.containers(&names);
+    let mut found = together(finder.containers(&names));
     found.sort_by_key(|suspect| std::cmp::Reverse((suspect.bytes, suspect.count)));
-    found.dedup_by(|one, other| {
-        one.attribute == other.attribute && one.holder == other.holder && one.bytes == other.bytes
-    });
     found.truncate(MOST_SHOWN);
     found
+}
+
+/// One line for all instances of a class that have the same attribute.
+fn together(found: Vec<Suspect>) -> Vec<Suspect> {
+    let mut lines: Vec<Suspect> = Vec::new();
+    for one in found {
+        let same = |line: &&mut Suspect| {
+            line.attribute == one.attribute && line.holder == one.holder && line.container == one.container
+        };
+        match lines.iter_mut().find(same) {
+            Some(line) => {
+                line.count += one.count;
+                line.bytes = line.bytes.saturating_add(one.bytes);
+                line.at_least |= one.at_least;
+            }
+            None => lines.push(one),
+        }
+    }
+    lines
 }
 
 /// Which suspect's name the text at the beginning of `bytes` is.
@@ -248,11 +264,10 @@ impl Finder<'_, '_, '_> {
         if object_at(self.ground, slot, found) != value {
             return None;
         }
-        let counted = matches!(found.family(), Family::List | Family::Dict | Family::Tuple);
-        let count = if counted { self.word(value + DICT_USED)? } else { 0 };
-        if !counted && found.family() != Family::Other {
+        if !matches!(found.family(), Family::List | Family::Dict | Family::Tuple) {
             return None;
         }
+        let count = self.word(value + DICT_USED).filter(|count| *count > 0)?;
         let (bytes, at_least) = self.reach(slot);
         let (attribute, label) = SUSPECTS[suspect];
         Some(Suspect {

@@ -183,6 +183,11 @@ impl<'a> Types<'a> {
         self.skip
     }
 
+    /// All bytes a debug allocator adds to a block: the head, and a fence of half its size behind the object.
+    pub(crate) fn overhead(&self) -> u64 {
+        self.skip as u64 * 3 / 2
+    }
+
     pub(crate) fn get(&self, kind: u32) -> Option<&Type> {
         self.all.get(kind as usize)
     }
@@ -193,7 +198,7 @@ impl<'a> Types<'a> {
         if self.type_type == 0 {
             return None;
         }
-        let (head, size) = (head.get(self.skip..)?, size.checked_sub(2 * self.skip as u64)?);
+        let (head, size) = (head.get(self.skip..)?, size.checked_sub(self.overhead())?);
         for lead in [0, 16, 32] {
             if head.len() < lead + 16 {
                 return None;

@@ -285,3 +285,26 @@ say(); wait()
         assert_eq!(of("train_losses", "module __main__").count, 1000);
     }
 }
+
+#[test]
+fn another_allocator_for_python_is_seen_through() {
+    for python in pythons() {
+        for malloc in ["malloc", "pymalloc_debug", "malloc_debug"] {
+            let name = random_name("Planted");
+            let program = format!(
+                r"{MALLINFO}
+class {name}:
+    def __init__(s, i): s.i = i; s.load = bytearray(5_000)
+keep = [{name}(i) for i in range(1_777)]
+gc.collect(); say(); wait()
+"
+            );
+            let target = Target::start_with(&python, &program, Some(malloc));
+            let scan = target.scan();
+            let place = format!("{} {malloc}", python.display());
+            assert_eq!(row(&scan, &name).count, 1_777, "{place}");
+            let buffers = row(&scan, "bytearray");
+            assert!(near(buffers.owned_bytes.0, 1_777 * 5_000, 5), "{place}: {buffers:?}");
+        }
+    }
+}

@@ -51,13 +51,20 @@ pub(crate) struct Target {
     pub(crate) truth: Value,
     /// Its Python, looked up once.
     python: Option<PythonFacts>,
+    malloc: Option<String>,
 }
 
 impl Target {
     /// Runs `program`, which prints one JSON line when everything is planted, and waits for it.
     pub(crate) fn start(python: &PathBuf, program: &str) -> Self {
+        Self::start_with(python, program, None)
+    }
+
+    /// The same with another allocator for Python.
+    pub(crate) fn start_with(python: &PathBuf, program: &str, malloc: Option<&str>) -> Self {
         let mut child = Command::new(python)
             .args(["-c", program])
+            .envs(malloc.map(|malloc| ("PYTHONMALLOC", malloc)))
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -68,7 +75,7 @@ impl Target {
         out.read_line(&mut line).expect("the target speaks");
         let truth = serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line:?}"));
         let python = Live::python(child.id());
-        Self { child, out, truth, python }
+        Self { child, out, truth, python, malloc: malloc.map(str::to_owned) }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -84,7 +91,7 @@ impl Target {
     }
 
     pub(crate) fn facts(&self) -> Facts {
-        Facts { python: self.python.clone(), ..Live::facts(self.pid()) }
+        Facts { python: self.python.clone(), python_malloc: self.malloc.clone(), ..Live::facts(self.pid()) }
     }
 
     /// Lets the target go on to its next step and waits for its next line.
