@@ -1,6 +1,7 @@
 //! `cargo xtask score`: how often the verdict is right, on curves with known answers.
 //!
-//! usage: `score [--seeds 31,32] [--n 900] [--generator FILE] [--synthetic FILE.jsonl] [--real DIR] [--online] [--wrong]`
+//! usage: `score [--seeds 31,32] [--n 900] [--generator FILE] [--synthetic FILE.jsonl] [--real DIR] [--online] [--wrong]
+//! [--rows FILE]`
 //!
 //! Prints the table of the corpus page with our row beside simple rules, the confusion table, the calibration table,
 //! and with `--online` what is said at ten moments of each curve's life. Labels are read here and nowhere else.
@@ -25,6 +26,7 @@ struct Options {
     real: Option<PathBuf>,
     online: bool,
     wrong: bool,
+    rows: Option<PathBuf>,
 }
 
 /// Scores the engine and prints the tables.
@@ -43,6 +45,10 @@ pub(crate) fn score(args: &[String]) -> Result<(), String> {
     if sets.is_empty() {
         return Err("nothing to score: give --seeds, --synthetic or --real".to_owned());
     }
+    if let Some(file) = &options.rows {
+        let all: Vec<&Case> = sets.iter().flat_map(|s| &s.1).collect();
+        std::fs::write(file, rows(&judge_all(&all))).map_err(|e| e.to_string())?;
+    }
     let mut out = String::new();
     for (name, cases) in &sets {
         report(&mut out, name, cases, &options);
@@ -52,6 +58,9 @@ pub(crate) fn score(args: &[String]) -> Result<(), String> {
         let judged = judge_all(&all);
         let _ = writeln!(out, "\nall {} curves together", all.len());
         tables(&mut out, &judged);
+        if options.online {
+            online(&mut out, &all);
+        }
     }
     std::io::stdout().write_all(out.as_bytes()).map_err(|e| e.to_string())
 }
@@ -80,6 +89,7 @@ fn options(args: &[String]) -> Result<Options, String> {
         real: Some(corpus().join("real")).filter(|folder| folder.is_dir()),
         online: false,
         wrong: false,
+        rows: None,
     };
     let mut rest = args.iter();
     while let Some(flag) = rest.next() {
@@ -97,6 +107,7 @@ fn options(args: &[String]) -> Result<Options, String> {
             "--real" => o.real = Some(value()?.into()),
             "--online" => o.online = true,
             "--wrong" => o.wrong = true,
+            "--rows" => o.rows = Some(value()?.into()),
             other => return Err(format!("`{other}` is not an option of score")),
         }
     }
@@ -149,6 +160,19 @@ fn judge_all<'a>(cases: &[&'a Case]) -> Vec<Judged<'a>> {
     cases.iter().map(|case| Judged { case, verdict: judge(&case.curve) }).collect()
 }
 
+/// One line a curve: whether the answer is right, what it was, with which confidence, and the last of the reasoning.
+/// Calibration is learned from these.
+fn rows(judged: &[Judged]) -> String {
+    let mut out = String::new();
+    for j in judged {
+        let why = &j.verdict.why;
+        let decided = why[why.len().saturating_sub(5)..].join("\t");
+        let right = u8::from(j.got() == j.case.group);
+        let _ = writeln!(out, "{right}\t{:?}\t{}\t{decided}", j.got(), j.verdict.confidence);
+    }
+    out
+}
+
 fn report(out: &mut String, name: &str, cases: &[Case], options: &Options) {
     let _ = writeln!(out, "\n== {name}: {} curves", cases.len());
     let all: Vec<&Case> = cases.iter().collect();
@@ -169,7 +193,7 @@ fn report(out: &mut String, name: &str, cases: &[Case], options: &Options) {
         }
     }
     if options.online {
-        online(out, cases);
+        online(out, &all);
     }
 }
 
@@ -243,42 +267,54 @@ fn calibration(out: &mut String, judged: &[Judged]) {
     }
 }
 
-/// What is said at ten moments: the last is the end of the run, the others while it goes on.
-fn online(out: &mut String, cases: &[Case]) {
-    let at = |curve: &Curve, tenth: usize| {
-        let said = if tenth == 10 { judge(curve) } else { judge_running(&curves::prefix(curve, tenth)) };
-        said.verdict == Kind::Leak
+/// What is said at ten moments: by the live judge, for which only the last is the end of the run, and by plain
+/// `explain`, which takes each part for all there is.
+fn online(out: &mut String, cases: &[&Case]) {
+    let live = |part: &Curve, tenth: usize| if tenth == 10 { judge(part) } else { judge_running(part) };
+    moments(out, "live judge", cases, live);
+    moments(out, "plain explain", cases, |part, _| judge(part));
+}
+
+/// Which of ten moments of each life were called a leak.
+fn moments(out: &mut String, name: &str, cases: &[&Case], say: impl Fn(&Curve, usize) -> Verdict) {
+    let called = |case: &Case| -> Vec<usize> {
+        let leak = |t: &usize| say(&curves::prefix(&case.curve, *t), *t).verdict == Kind::Leak;
+        (1..=10).filter(leak).collect()
     };
-    let harmless: Vec<&Case> = cases.iter().filter(|c| c.group == Group::Bounded).collect();
-    let ever = harmless.iter().filter(|c| (1..=10).any(|t| at(&c.curve, t))).count();
-    let fills: Vec<&&Case> = harmless
-        .iter()
-        .filter(|c| c.curve.context.epoch_steps.is_some() || c.curve.context.epoch_seconds.is_some())
-        .collect();
-    let fills_called = fills.iter().filter(|c| (1..=10).any(|t| at(&c.curve, t))).count();
-    let leaks: Vec<&Case> = cases.iter().filter(|c| c.group == Group::Leak).collect();
-    let mut found = 0;
-    let mut delays: Vec<f64> = Vec::new();
-    for case in &leaks {
-        let Some(first) = (1..=10).find(|t| at(&case.curve, *t)) else { continue };
-        found += usize::from(at(&case.curve, 10));
-        let (start, end) =
-            (case.curve.x.first().copied().unwrap_or(0.0), case.curve.x.last().copied().unwrap_or(1.0));
-        let called = start + (end - start) * first as f64 / 10.0;
-        let onset = case.onset.unwrap_or(start);
-        delays.push(((called - onset) / (end - onset).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0));
+    let (mut harmless, mut ever, mut fills, mut fills_called) = (0, 0, 0, 0);
+    let (mut leaks, mut found, mut delays) = (0, 0, Vec::new());
+    for case in cases {
+        if case.group == Group::Bounded {
+            let any = usize::from(!called(case).is_empty());
+            let context = &case.curve.context;
+            let known = usize::from(context.epoch_steps.is_some() || context.epoch_seconds.is_some());
+            (harmless, ever, fills, fills_called) =
+                (harmless + 1, ever + any, fills + known, fills_called + known * any);
+        } else if case.group == Group::Leak {
+            let moments = called(case);
+            leaks += 1;
+            found += usize::from(moments.last() == Some(&10));
+            delays.push(delay(case, moments.first().copied()));
+        }
     }
     delays.sort_by(f64::total_cmp);
-    let _ = writeln!(out, "online: harmless growing runs ever called a leak {}", share(ever, harmless.len()));
     let _ = writeln!(
         out,
-        "online: fills with a known pass ever called a leak {}",
-        share(fills_called, fills.len())
-    );
-    let _ = writeln!(out, "online: leaks found at the end {}", share(found, leaks.len()));
-    let _ = writeln!(
-        out,
-        "online: median delay {:.2} of a leak's life",
+        "online by {name}: harmless growing runs ever called a leak {}; fills with a known pass {}; \
+         leaks found at the end {}; median delay {:.2} of a leak's life",
+        share(ever, harmless),
+        share(fills_called, fills),
+        share(found, leaks),
         delays.get(delays.len() / 2).copied().unwrap_or(1.0)
     );
+}
+
+/// The part of a leak's life that had passed when it was first called; all of it when it never was.
+fn delay(case: &Case, first: Option<usize>) -> f64 {
+    let Some(first) = first else { return 1.0 };
+    let (start, end) =
+        (case.curve.x.first().copied().unwrap_or(0.0), case.curve.x.last().copied().unwrap_or(1.0));
+    let onset = case.onset.unwrap_or(start);
+    let called = start + (end - start) * first as f64 / 10.0;
+    ((called - onset) / (end - onset).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
 }

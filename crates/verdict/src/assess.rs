@@ -3,13 +3,13 @@
 //! This is where shapes, straightness, events, restarts and the data's own period meet. The result is numbers and a
 //! call; the kind and the words come later (see `judge` and `words`).
 
-use crate::decide::{LAST_QUARTER, LATE_BEND, Odds, Stand, stand};
+use crate::decide::{ABOVE_MISFIT, LAST_QUARTER, Odds, Stand, stand};
 use crate::events::{EventGrowth, at_events};
+use crate::evidence::{Evidence, goes_on};
 use crate::facts::Line;
 use crate::floor::{Floor, quantile};
 use crate::series::{Bin, Series};
-use crate::shapes::{Contest, Fit, Shape, contest};
-use crate::straight::Bend;
+use crate::shapes::{Contest, Fit, contest};
 use crate::verdict::Group;
 
 /// A curve with fewer samples than this says nothing but its level.
@@ -20,26 +20,23 @@ const FEWEST_FOR_LEAK: u64 = 10;
 const FEWEST_WITH_PEAK: u64 = 8;
 /// Differences below this part of the whole curve's range (waves included) are not looked at.
 const RESOLUTION: f64 = 0.004;
-/// From this many samples on, a rise only has to look straight; before, it must be straight beyond its scatter.
-const PATIENCE: u64 = 60;
-/// The pace a rise must keep, and by how many standard errors, before and after patience.
+/// Below this many samples a rise must be straight beyond its scatter: this pace, at so many standard errors.
+const FEW: u64 = 60;
 const STRICT: (f64, f64) = (0.6, 0.7);
-const PATIENT: (f64, f64) = (0.35, 0.2);
-/// ... and while more samples will come.
-const RUNNING: (f64, f64) = (0.6, 0.4);
+/// The logarithm of the odds that a rise goes on from which on it is called a leak, when all there will be was seen ...
+const ENOUGH: f64 = 0.4;
+/// ... and while more samples will come: waiting costs little then, and a false alarm costs trust.
+const ENOUGH_RUNNING: f64 = 1.25;
+/// While more will come, a rise from the first sample waits for this many samples, any other for `FEW`, ...
+const RUNNING_FROM_START: u64 = 200;
+/// ... unless its pace is known this exactly.
+const EXACT: f64 = 0.005;
 /// With the length of a pass known, no leak is called before this many passes: the second pass is the experiment.
 pub(crate) const PASSES: f64 = 1.3;
 /// Of a single pass, this part must be seen before growth is told as its fill.
 const HALF_PASS: f64 = 0.5;
-/// While a run goes on: samples, evidence, and the part of the rise that must already have shown it.
-const RUNNING_SAMPLES: u64 = 55;
-/// A straight rise from the very first sample may be the first pass over data nobody told us of: it waits longer.
-const RUNNING_FROM_START: u64 = 180;
-/// With this many samples the first look is as good as two at fewer.
-const RUNNING_MANY: u64 = 200;
-const RUNNING_ODDS: f64 = 0.8;
-const SECOND_LOOK: f64 = 0.65;
-const EARLIER_ODDS: f64 = 0.4;
+/// A rise that keeps less of its pace than this, at the least, slows down.
+const SLOWS: f64 = 0.3;
 /// Growth in the second pass must keep this part of the pace of the first, at the least its scatter allows.
 const ON_IN_SECOND: f64 = 0.25;
 /// Inside the first pass nearly all growth must happen at events: a fill grows beside them.
@@ -82,8 +79,8 @@ pub(crate) enum Because {
     AtEvents,
     EveryLifeClimbs,
     RecoversAfterRestart,
-    /// The run goes on, and the rise was not there before its newest part.
-    SeenOnce,
+    /// It rises, but that it goes on is not likely enough yet.
+    NotYetSure,
     /// One pass is all there will be, and growth follows it.
     OnePass,
     /// Bytes per example exceed the largest example.
@@ -104,6 +101,8 @@ pub(crate) struct Assessment {
     pub(crate) correlation: f64,
     /// Pace at the end over pace at the start of the rise, at its lower bound.
     pub(crate) pace: Option<f64>,
+    /// Natural logarithm of the odds that the rise goes on.
+    pub(crate) goes_on: Option<f64>,
     pub(crate) events: Option<EventGrowth>,
     pub(crate) samples: u64,
     /// Where the judged part begins in the series, after the last restart that counts.
@@ -121,6 +120,7 @@ impl Assessment {
             effective: 0.0,
             correlation: 0.0,
             pace: None,
+            goes_on: None,
             events: None,
             samples,
             cut: 0,
@@ -172,17 +172,14 @@ pub(crate) fn assess(series: &Series, known: &Known) -> Assessment {
     main
 }
 
-/// Where the process came back smaller: the `count` largest falls of the floor, each at least a fifth of its range.
-/// The floor, because the end of every spike is a fall of the raw curve.
+/// Where the process came back smaller: the `count` largest falls of the floor, each at least a fifth of its range
+/// after the start. The floor, because the end of every spike is a fall of the raw curve.
 fn drops(series: &Series, count: usize) -> Vec<usize> {
     let (floor, bins) = (Floor::of(series), series.bins());
-    let mut falls: Vec<(f64, usize)> = floor
-        .y
-        .windows(2)
-        .enumerate()
-        .map(|(i, w)| (w[0] - w[1], i))
-        .filter(|f| f.0 > 0.2 * floor.range())
-        .collect();
+    let started = floor.y.iter().skip(floor.len() / 10).copied();
+    let range = started.clone().fold(f64::NEG_INFINITY, f64::max) - started.fold(f64::INFINITY, f64::min);
+    let mut falls: Vec<(f64, usize)> =
+        floor.y.windows(2).enumerate().map(|(i, w)| (w[0] - w[1], i)).filter(|f| f.0 > 0.2 * range).collect();
     falls.sort_by(|a, b| b.0.total_cmp(&a.0));
     let steepest = |i: usize| {
         let (a, b) = (floor.x[i.saturating_sub(1)], floor.x[(i + 2).min(floor.len() - 1)]);
@@ -227,33 +224,7 @@ fn ends_at_its_top(bins: &[Bin]) -> bool {
 }
 
 fn assess_life(series: &Series, known: &Known) -> Assessment {
-    let seen = after_the_pass(look(series, known), known);
-    let shape_only = seen.group == Group::Leak && seen.because == Because::Shapes;
-    if known.running && shape_only && !seen_twice(series, &seen, known) {
-        return seen.with(Group::TooEarly, Because::SeenOnce);
-    }
-    seen
-}
-
-/// While a run goes on, waiting costs little and a false alarm much: a leak is called when there is enough of it and
-/// it was already there without its newest third.
-fn seen_twice(series: &Series, seen: &Assessment, known: &Known) -> bool {
-    if seen.samples < RUNNING_SAMPLES || seen.odds.rising < RUNNING_ODDS {
-        return false;
-    }
-    let from = seen.best().map_or(0.0, |f| rising_part(f).0);
-    if from <= 0.0 && seen.samples < RUNNING_FROM_START {
-        return false;
-    }
-    if seen.samples >= RUNNING_MANY {
-        return true;
-    }
-    let (Some(first), Some(last)) = (series.first(), series.last()) else { return false };
-    let u = SECOND_LOOK.mul_add(1.0 - from, from);
-    let x = u.mul_add(last.x_last - first.x_first, first.x_first);
-    let cut = series.bins().partition_point(|b| b.x() <= x);
-    let earlier = look(&series.part(0, cut), known);
-    earlier.group == Group::Leak || earlier.odds.rising > EARLIER_ODDS
+    after_the_pass(look(series, known), known)
 }
 
 /// With the second pass seen, growth must go on in it: what stopped with the first pass was its fill.
@@ -315,23 +286,57 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
         let seen = Assessment { events: Some(events), ..seen };
         return seen.with(Group::Leak, Because::AtEvents);
     }
-    if filling && odds.rising + odds.open > MAY_GROW {
+    if filling && (odds.rising + odds.open > MAY_GROW || climbs_on(&seen.floor)) {
         return inside_first_pass(seen, end, known);
     }
     if seen.samples < FEWEST_WITH_PEAK && has_peak(series.bins()) {
         return seen.with(Group::TooEarly, Because::PeakInFewSamples);
     }
+    let mut seen = seen;
+    let evidence = goes_on(&seen.floor, &seen.fits, odds.rising, seen.samples);
+    seen.pace = evidence.map(|e| e.bend.pace_kept(STRICT.1));
+    seen.goes_on = evidence.map(|e| e.log_odds);
     let most = odds.flat.max(odds.settled).max(odds.open).max(odds.rising);
+    if evidence.is_some_and(|e| is_leak(&e, seen.samples, odds.rising >= most, known.running)) {
+        return seen.with(Group::Leak, Because::Shapes);
+    }
     if odds.flat >= most {
         return seen.with(Group::Flat, Because::Shapes);
     }
     if odds.settled >= most {
         return seen.with(Group::Bounded, Because::Shapes);
     }
-    if odds.open >= most {
+    if odds.open >= most || seen.pace.is_none_or(|pace| pace < SLOWS) {
         return slowing(seen);
     }
-    rising(seen, known)
+    let few = seen.samples < FEWEST_FOR_LEAK;
+    let because = if few { Because::FewSamplesRise } else { Because::NotYetSure };
+    seen.with(Group::TooEarly, because)
+}
+
+/// Whether so much speaks for a rise that goes on that it is called a leak.
+fn is_leak(e: &Evidence, samples: u64, leads: bool, running: bool) -> bool {
+    if samples < FEWEST_FOR_LEAK {
+        return false;
+    }
+    if running {
+        let wait = if e.from_start { RUNNING_FROM_START } else { FEW };
+        return e.log_odds >= ENOUGH_RUNNING && (samples >= wait || e.bend.error < EXACT);
+    }
+    let straight = leads && e.bend.pace_kept(STRICT.1) >= STRICT.0;
+    e.log_odds >= ENOUGH && (samples >= FEW || straight)
+}
+
+/// Whether the floor still climbs after its start, however small that is beside the start: a third of the curve is
+/// left out, and what is left must rise by several times its scatter.
+fn climbs_on(floor: &Floor) -> bool {
+    let points = floor.x.iter().copied().zip(floor.y.iter().copied());
+    let later: Vec<(f64, f64)> = points.skip(floor.len().div_ceil(3)).collect();
+    let Some(line) = Line::through(&later).filter(|l| later.len() >= 5 && l.rate > l.margin) else {
+        return false;
+    };
+    let misses = later.iter().map(|p| (p.1 - line.at(p.0)).powi(2)).sum::<f64>() / later.len() as f64;
+    line.rate * (line.to - line.from) > ABOVE_MISFIT * misses.sqrt()
 }
 
 /// Before the second pass only something other than the curve can tell a fill from a leak.
@@ -346,61 +351,11 @@ fn inside_first_pass(seen: Assessment, end: f64, known: &Known) -> Assessment {
     seen.with(Group::TooEarly, Because::InsideFirstPass)
 }
 
-/// A rise that slows down: settled if its last quarter added little, else undecided.
+/// A rise that slows down: settled if its last quarter added little and it rather stops than goes on, else undecided.
 fn slowing(seen: Assessment) -> Assessment {
-    let settled = last_quarter(&seen.floor) < LAST_QUARTER;
+    let settled = last_quarter(&seen.floor) < LAST_QUARTER && seen.goes_on.is_none_or(|odds| odds < 0.0);
     let group = if settled { Group::Bounded } else { Group::TooEarly };
     seen.with(group, Because::SlowsDown)
-}
-
-fn rising(mut seen: Assessment, known: &Known) -> Assessment {
-    let Some(best) = seen.fits.iter().find(|f| stand(f) == Stand::Rising) else { return slowing(seen) };
-    let (from, to) = rising_part(best);
-    let part: Vec<(f64, f64)> = seen
-        .floor
-        .unit()
-        .into_iter()
-        .zip(seen.floor.y.iter().copied())
-        .filter(|p| (from..=to).contains(&p.0))
-        .collect();
-    let (pace, sigmas) = match seen.samples {
-        few if few < PATIENCE => STRICT,
-        _ if known.running => RUNNING,
-        _ => PATIENT,
-    };
-    let kept = Bend::of(&part).map(|bend| bend.pace_kept(sigmas));
-    seen.pace = kept;
-    if kept.is_none_or(|kept| kept < pace) {
-        return slowing(seen);
-    }
-    if seen.samples < FEWEST_FOR_LEAK {
-        return seen.with(Group::TooEarly, Because::FewSamplesRise);
-    }
-    seen.with(Group::Leak, Because::Shapes)
-}
-
-/// Where the rise that is still alive begins and ends, in 0..1.
-fn rising_part(fit: &Fit) -> (f64, f64) {
-    let [a, b] = fit.knots;
-    let early = |c: f64| if c < LATE_BEND { c } else { 0.0 };
-    match fit.shape {
-        Shape::RampLine => (early(a), 1.0),
-        Shape::Late => (a, 1.0),
-        Shape::RampLate => (b, 1.0),
-        Shape::SaturationLine => ((3.0 * a).min(LATE_BEND), 1.0),
-        Shape::Rise => (a, b),
-        Shape::TwoStage => (early(a), b),
-        Shape::Knee | Shape::KneeFalling => (0.0, a),
-        Shape::Flat
-        | Shape::Drop
-        | Shape::Falling
-        | Shape::Step
-        | Shape::Line
-        | Shape::Accelerating
-        | Shape::Saturation
-        | Shape::RampSaturation
-        | Shape::Logarithm => (0.0, 1.0),
-    }
 }
 
 /// Part of the whole rise that the last quarter of the curve added.

@@ -46,7 +46,7 @@ pub(crate) const LATE_BEND: f64 = 0.4;
 /// ... unless it goes on at this part of its pace.
 const PACE: f64 = 0.6;
 /// A rise must be this many times what the floor misses the shape by, or it is one of the floor's own wanderings.
-const ABOVE_MISFIT: f64 = 3.5;
+pub(crate) const ABOVE_MISFIT: f64 = 3.5;
 /// What comes after the start counts as growth when it is at least this part of the whole rise.
 pub(crate) const AFTER_START: f64 = 0.08;
 

@@ -4,6 +4,7 @@
 
 use crate::assess::{Assessment, Because, Known, PASSES, assess};
 use crate::budget::{Clock, fill, forecast, outcome, pass, pass_steps};
+use crate::confidence::confidence;
 use crate::facts::Facts;
 use crate::floor::Floor;
 use crate::gaps::{Asleep, Gaps};
@@ -138,7 +139,7 @@ impl Judge {
         self.drawn = drawn;
     }
 
-    /// Says whether more samples will come. While they do, a leak must have been seen twice before it is called.
+    /// Says whether more samples will come. While they do, a leak needs better odds before it is called.
     pub fn set_running(&mut self, running: bool) {
         self.running = running;
     }
@@ -358,28 +359,6 @@ const SPIKE_SHARE: f64 = 0.45;
 fn flat_kind(seen: &Assessment, facts: &Facts) -> Kind {
     let share = facts.peaks as f64 / (seen.samples.max(1)) as f64;
     if facts.peaks > 0 && share <= SPIKE_SHARE { Kind::Spikes } else { Kind::Steady }
-}
-
-/// How sure: the evidence for the group, tempered by what decided and by how much was seen.
-fn confidence(seen: &Assessment) -> f64 {
-    let o = seen.odds;
-    let odds = match seen.group {
-        Group::Leak => o.rising,
-        Group::Bounded => o.settled + o.open,
-        Group::Flat => o.flat,
-        Group::TooEarly => 1.0 - o.settled - o.flat,
-    };
-    let value = match seen.because {
-        Because::TooFew | Because::InsideFirstPass => 0.97,
-        Because::MoreThanData | Because::KeepsInEvaluation | Because::RecoversAfterRestart => 0.9,
-        Because::OnePass | Because::SeenOnce => 0.7,
-        Because::NothingMoves | Because::AtEvents => 0.95,
-        Because::FewSamplesRise | Because::PeakInFewSamples | Because::EveryLifeClimbs => 0.85,
-        Because::SlowsDown if seen.group == Group::TooEarly => 0.6,
-        Because::SlowsDown => 0.8,
-        Because::Shapes => 0.5 + 0.48 * odds,
-    };
-    (value.clamp(0.05, 0.99) * 100.0).round() / 100.0
 }
 
 /// Judges one finished curve.

@@ -39,6 +39,9 @@ impl Story<'_> {
         if let Some(pace) = s.pace {
             lines.push(format!("pace at the end over pace at the start, lower bound: {pace:.2}"));
         }
+        if let Some(odds) = s.goes_on {
+            lines.push(format!("odds that the rise goes on: {:.2} to 1", odds.exp()));
+        }
         lines.extend(self.pass_known());
         lines.extend(self.known());
         lines.push(format!("decided by: {}", s.because.words()));

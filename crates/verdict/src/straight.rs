@@ -11,8 +11,9 @@ const FEWEST: usize = 5;
 /// The bend of a rise, as the second Legendre coefficient over the first: 0 is straight, -1/3 ends flat.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bend {
-    value: f64,
-    error: f64,
+    pub(crate) value: f64,
+    /// Its standard error.
+    pub(crate) error: f64,
 }
 
 impl Bend {

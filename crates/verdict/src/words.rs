@@ -514,9 +514,7 @@ impl Because {
             Self::PeakInFewSamples => "one peak in fewer than eight samples",
             Self::AtEvents => "the floor rises at each evaluation and not between",
             Self::EveryLifeClimbs => "every life of the process climbs until it ends",
-            Self::SeenOnce => {
-                "the run goes on, and a leak is called when it was there before its newest part too"
-            }
+            Self::NotYetSure => "it rises, but that it will go on is not yet likely enough",
             Self::OnePass => "one pass is all there will be, and growth follows it",
             Self::MoreThanData => "each example keeps more than the largest one decodes to",
             Self::KeepsInEvaluation => "evaluations keep memory too, and they touch no new training example",
