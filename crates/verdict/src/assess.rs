@@ -81,6 +81,8 @@ pub(crate) enum Because {
     RecoversAfterRestart,
     /// It rises, but that it goes on is not likely enough yet.
     NotYetSure,
+    /// A recording of a few seconds shows the start of a program.
+    TooBrief,
     /// One pass is all there will be, and growth follows it.
     OnePass,
     /// Bytes per example exceed the largest example.

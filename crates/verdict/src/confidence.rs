@@ -30,7 +30,7 @@ pub(crate) fn confidence(seen: &Assessment) -> f64 {
     let o = seen.odds;
     let goes_on = seen.goes_on.unwrap_or(-3.0);
     let value = match seen.because {
-        Because::TooFew | Because::InsideFirstPass | Because::AtEvents => 0.97,
+        Because::TooFew | Because::TooBrief | Because::InsideFirstPass | Because::AtEvents => 0.97,
         Because::NothingMoves | Because::EveryLifeClimbs => 0.95,
         Because::MoreThanData
         | Because::KeepsInEvaluation

@@ -171,12 +171,24 @@ impl Judge {
     }
 
     fn look(&self) -> (Assessment, Facts, Option<f64>) {
-        let seen = assess(&self.need, &self.known());
+        let seen = self.beyond_the_start(assess(&self.need, &self.known()));
         let part = self.need.part(seen.cut, self.need.bins().len());
         let facts = Facts::of(&part, &seen);
         let file_grown = self.file_grown(&facts);
         let seen = self.beyond_the_data(seen, &facts);
         (seen, facts, file_grown)
+    }
+
+    /// In the first seconds of a recording every program grows: that is no fill, no warm-up and no leak yet.
+    fn beyond_the_start(&self, seen: Assessment) -> Assessment {
+        let span = self.need.last().zip(self.need.first()).map_or(0.0, |(l, f)| l.x_last - f.x_first);
+        let recorded = self.resolution > 0.0 && self.axis == Axis::Seconds;
+        let grows = matches!(seen.group, Group::Leak | Group::Bounded);
+        if recorded && grows && span < START_SECONDS {
+            seen.with(Group::TooEarly, Because::TooBrief)
+        } else {
+            seen
+        }
     }
 
     /// A fill keeps at most what an example decodes to.
@@ -347,6 +359,8 @@ fn floor_facts(facts: &Facts) -> FloorFacts {
     }
 }
 
+/// An interpreter, its imports and the first buffers take this many seconds.
+const START_SECONDS: f64 = 2.0;
 /// Bytes per example beyond this many times the largest decoded example are not the example.
 const MORE_THAN_DATA: f64 = 1.5;
 /// File pages must have grown by more than the need moved, and by this many times the scatter, to be the story.

@@ -514,6 +514,7 @@ impl Because {
             Self::PeakInFewSamples => "one peak in fewer than eight samples",
             Self::AtEvents => "the floor rises at each evaluation and not between",
             Self::EveryLifeClimbs => "every life of the process climbs until it ends",
+            Self::TooBrief => "a few seconds show how a program starts, not what it does",
             Self::NotYetSure => "it rises, but that it will go on is not yet likely enough",
             Self::OnePass => "one pass is all there will be, and growth follows it",
             Self::MoreThanData => "each example keeps more than the largest one decodes to",

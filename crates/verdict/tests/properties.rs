@@ -65,7 +65,7 @@ fn context() -> impl Strategy<Value = Context> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 64 } else { 512 }))]
 
     #[test]
     fn no_input_panics(points in proptest::collection::vec((foreign(), foreign()), 0..80), context in context()) {
@@ -180,5 +180,14 @@ fn every_kind_has_its_word_in_the_schema() {
     for kind in Kind::ALL {
         assert_eq!(serde_json::to_value(kind).unwrap().as_str().unwrap(), kind.word());
         assert!(schema.contains(&format!("\"{}\"", kind.word())));
+    }
+}
+
+#[test]
+fn a_handful_of_samples_is_never_a_leak() {
+    for n in 1..10 {
+        let rise = judge(&curve(steps(n), (0..n).map(|i| 1e9 + 1e8 * i as f64).collect()));
+        assert_eq!(rise.verdict, Kind::TooEarly, "{n} samples: {}", rise.headline);
+        assert!(!rise.disprove.is_empty(), "says what to wait for");
     }
 }

@@ -349,3 +349,20 @@ fn a_flat_job_is_judged_over_its_steps_though_it_leaves_one_row() {
     let found = run.judged().main;
     assert_eq!(found.verdict, Kind::Steady, "{found:#?}");
 }
+
+#[test]
+fn the_first_seconds_of_a_program_are_too_early_whatever_they_show() {
+    let growths: [fn(f64) -> f64; 3] =
+        [|t| 30.0 * t, |t| 60.0 * t.min(0.8), |t| 90.0 * (1.0 - (-4.0 * t).exp())];
+    for grow in growths {
+        let mut run = Run::new();
+        run.rows(1, 0, 2, |_| 2.0);
+        for i in 0..19 {
+            let t = f64::from(i) / 10.0;
+            run.recording.samples.push(row(2, t, 20.0 + grow(t) + 0.1 * wobble(i), 40.0));
+        }
+        let found = run.judged();
+        assert_eq!(found.main.verdict, Kind::TooEarly, "{}", found.main.headline);
+        assert!(found.main.why.iter().any(|w| w.contains("how a program starts")), "{:?}", found.main.why);
+    }
+}
