@@ -86,11 +86,11 @@ fn second(judge: &mut LiveJudge, s: u32) {
     let mark =
         |kind, phase| Mark { tick, process: Some(key(1)), kind, phase, number: at, rank: None, extra: None };
     judge.push_mark(&mark(MarkKind::Step, MarkPhase::Point));
-    if s % 600 == 0 {
+    if s.is_multiple_of(600) {
         judge.push_mark(&mark(MarkKind::Eval, MarkPhase::Start));
         judge.push_mark(&mark(MarkKind::Eval, MarkPhase::End));
     }
-    if s % 60 == 0 {
+    if s.is_multiple_of(60) {
         judge.push_host(&HostRow { tick, available: span(9000.0), ..HostRow::default() });
         judge.push_gpu(&GpuRow {
             gpu: 0,
@@ -101,7 +101,7 @@ fn second(judge: &mut LiveJudge, s: u32) {
             total: None,
         });
     }
-    if s % 3600 == 0 {
+    if s.is_multiple_of(3600) {
         judge.push_process(&process(1000 + s / 3600, at, Some(at + 1.0)));
         judge.push_sample(&SampleRow {
             process: key(1000 + s / 3600),
