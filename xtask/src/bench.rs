@@ -35,6 +35,9 @@ struct Bench {
 }
 
 pub(crate) fn bench(rest: &[String]) -> Result<(), String> {
+    if rest.first().is_some_and(|word| word == "marks") {
+        return marks(&rest[1..]);
+    }
     run(cargo().args([
         "build",
         "--release",
@@ -67,6 +70,13 @@ pub(crate) fn bench(rest: &[String]) -> Result<(), String> {
     } else {
         Err(format!("promises missed: {}", bench.missed.join("; ")))
     }
+}
+
+/// What the agent costs a job: start-up, and each step of a torch loop, beside the same without it.
+fn marks(rest: &[String]) -> Result<(), String> {
+    run(Command::new("python3").arg("tests/frameworks/build.py").current_dir(root()))?;
+    let python = root().join("target/frameworks-python/bin/python");
+    run(Command::new(python).arg("python/bench_agent.py").args(rest).current_dir(root()))
 }
 
 impl Bench {

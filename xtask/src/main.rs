@@ -20,7 +20,7 @@ cargo xtask lint        check without the tests
 cargo xtask test        all tests; makes its own Python environment for those that need one
 cargo xtask package     only the tests of the Python package, with the program as it is now
 cargo xtask frameworks  the agent in real torch, transformers, lightning, keras and accelerate jobs
-cargo xtask bench       the promised numbers, measured beside psutil, mprof and psrecord in one run
+cargo xtask bench       the promised numbers, measured beside psutil, mprof and psrecord in one run; `bench marks`: the agent's cost
 cargo xtask score       how often the verdict is right, on curves with known answers
 cargo xtask guest       tests in a small virtual machine: cgroup v2, restricted ptrace, other users, 9p
 cargo xtask arrows      only the crate arrows

@@ -12,6 +12,10 @@ use crate::series::{Bin, Series};
 use crate::shapes::{Contest, Fit, contest};
 use crate::verdict::Group;
 
+/// A rise of a few pages is the allocator's own, whatever the curve looks like.
+const LEAST_RISE: f64 = 65_536.0;
+/// What holds less than this is no process in bytes: a count, or a curve in units of its own.
+const OF_PAGES: f64 = 1_048_576.0;
 /// A curve with fewer samples than this says nothing but its level.
 const FEWEST: u64 = 4;
 /// Below this many samples a rise is never called a leak: ten points are the least that can bend visibly.
@@ -248,7 +252,9 @@ fn look(series: &Series, known: &Known) -> Assessment {
         return Assessment::bare(floor, samples, Group::TooEarly, Because::TooFew);
     }
     let resolution = (RESOLUTION * range(series.bins())).max(known.resolution);
-    if floor.range() <= known.resolution {
+    let held = floor.y.iter().copied().fold(0.0, f64::max);
+    let least = if held >= OF_PAGES { LEAST_RISE } else { 0.0 };
+    if floor.range() <= known.resolution.max(least) {
         let peak = samples < FEWEST_WITH_PEAK && has_peak(series.bins());
         let group = if peak { Group::TooEarly } else { Group::Flat };
         return Assessment::bare(floor, samples, group, Because::NothingMoves);
