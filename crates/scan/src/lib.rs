@@ -25,6 +25,7 @@ mod scan;
 mod stacks;
 mod suspects;
 mod totals;
+mod tree;
 mod types;
 
 pub use diff::diff;

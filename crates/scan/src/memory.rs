@@ -59,7 +59,8 @@ pub struct PythonFacts {
 
 /// The symbols of libpython (or of a static executable) a scan can use. Only the first one matters for counting;
 /// the rest help to name frames and modules.
-pub const SYMBOLS: [&str; 4] = ["PyType_Type", "PyCode_Type", "PyFrame_Type", "_PyWeakref_RefType"];
+pub const SYMBOLS: [&str; 5] =
+    ["PyType_Type", "PyCode_Type", "PyFrame_Type", "PyModule_Type", "_PyWeakref_RefType"];
 
 /// What is known about the target besides its pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +116,7 @@ impl Facts {
 pub struct Settings {
     /// Own memory a scan may use for its index; what does not fit is left out and reported as coverage.
     pub most_own_bytes: Bytes,
-    /// Bytes the climbs to holders may read, all together; never more than four times what is resident.
+    /// Bytes the search for holders may read; never more than four times what is resident.
     pub most_climb_bytes: Bytes,
     /// Types whose holders are looked for.
     pub climbs: usize,

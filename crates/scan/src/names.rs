@@ -84,6 +84,14 @@ pub(crate) fn in_dict(reader: &Reader<'_>, version: Version, dict: u64, name: &s
     })
 }
 
+/// Whether a dict is the namespace of a module: those begin with their own name.
+pub(crate) fn is_namespace(reader: &Reader<'_>, version: Version, dict: u64) -> bool {
+    let keys = if plausible(dict) { reader.word(dict + DICT_KEYS) } else { None };
+    let table = keys.and_then(|keys| Table::read(reader, version, keys)).filter(|table| table.count > 0);
+    let first = table.and_then(|table| table.entry(reader, 0));
+    first.is_some_and(|(key, _)| text(reader, version, key).as_deref() == Some("__name__"))
+}
+
 /// The same where the value is a text.
 pub(crate) fn text_in_dict(reader: &Reader<'_>, version: Version, dict: u64, name: &str) -> Option<String> {
     text(reader, version, in_dict(reader, version, dict, name)?)

@@ -61,6 +61,19 @@ impl Namer<'_, '_> {
         self.kind(node).map_or(node.slot.start, |found| object_at(self.ground, node.slot, found))
     }
 
+    /// Whether a climb ends at a node: a module's namespace, a class, a frame.
+    pub(crate) fn is_end(&self, node: &Node) -> bool {
+        let Some(found) = self.kind(node) else { return false };
+        let space = || names::is_namespace(self.ground.reader, self.version(), self.begin(node));
+        match found.family() {
+            Family::Type => true,
+            Family::Dict => space(),
+            Family::Int | Family::List | Family::Tuple | Family::Bytes | Family::Str | Family::Other => {
+                self.is_old_frame(found)
+            }
+        }
+    }
+
     /// The names under which a node ends the climb (a module's namespace, a class, a frame), with the samples
     /// that hang on each.
     pub(crate) fn tops(&self, climb: &Climb, number: u32) -> Vec<(Top, u64)> {
@@ -86,7 +99,6 @@ impl Namer<'_, '_> {
     fn globals(&self, climb: &Climb, node: &Node, at: u64) -> Option<Vec<(Top, u64)>> {
         let (reader, version) = (self.ground.reader, self.version());
         let module = names::text_in_dict(reader, version, at, "__name__")?;
-        ["__spec__", "__builtins__"].iter().find_map(|key| names::in_dict(reader, version, at, key))?;
         let (table, _) = node.below?;
         let first = climb.nodes.get(table as usize)?.below.map(|(below, at)| (table, below, at));
         let mut ways: Vec<(u64, u32, u64)> = Vec::new();

@@ -7,10 +7,11 @@ use crate::mappings;
 use crate::memory::{Facts, Memory, Settings};
 use crate::own::{Owned, own};
 use crate::reader::Reader;
-use crate::report::{Allocator, Cost, Coverage, Python, SCHEMA, Scan};
+use crate::report::{Allocator, Cost, Coverage, Holders, Python, SCHEMA, Scan, TypeUse};
 use crate::stacks::live_stacks;
 use crate::suspects::suspects;
 use crate::totals::{Totals, totals};
+use crate::tree::Tree;
 use crate::types::{Types, Version, own_type};
 use lowtide_model::Bytes;
 
@@ -19,7 +20,7 @@ const DEBUG_HEAD: usize = 16;
 /// The search for owners may read this many times what is resident.
 const OWN_READS: u64 = 8;
 
-/// The climbs may read this many times what is resident.
+/// The search for holders may read this many times what is resident.
 const CLIMB_READS: u64 = 4;
 
 /// Scans a process.
@@ -43,13 +44,14 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
         types: &types,
         barren: &owned.barren,
         stacks: &stacks,
-        most_read: layout.resident.total().saturating_mul(CLIMB_READS),
+        most_read: settings.most_climb_bytes.0.min(layout.resident.total().saturating_mul(CLIMB_READS)),
         code_type: facts.symbol("PyCode_Type"),
         weakref_type: facts.symbol("_PyWeakref_RefType"),
         frame_type: facts.symbol("PyFrame_Type"),
+        module_type: facts.symbol("PyModule_Type"),
     };
     reader.refresh();
-    let holders = climb(&ground, &rows, settings);
+    let (holders, tree_bytes) = holders(&ground, &rows, settings);
     let suspects = suspects(&ground);
     let mut scan = Scan {
         holders,
@@ -65,7 +67,17 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
     };
     mappings::account(&mut scan, memory, facts, &layout, &totals);
     scan.cost = cost(&reader, &layout, &contents);
+    scan.cost.own_bytes = scan.cost.own_bytes.saturating_add(Bytes(tree_bytes));
     scan
+}
+
+/// Who holds the types that matter, and the memory it took to find out.
+fn holders(ground: &Ground<'_, '_>, rows: &[TypeUse], settings: &Settings) -> (Vec<Holders>, u64) {
+    if settings.climbs == 0 || rows.is_empty() {
+        return (Vec::new(), 0);
+    }
+    let tree = Tree::grow(ground);
+    (climb(ground, &tree, rows, settings), tree.own_bytes())
 }
 
 /// The interpreter, as far as a scan needs it.

@@ -1,0 +1,221 @@
+//! For every block the one above it on a shortest way from a name a person knows.
+//!
+//! One search in width from the namespaces of all modules, then from the frames of running functions for what is
+//! left. Each live block is read once, however deep the way; four bytes a block remember it.
+
+use crate::climb::{Ground, object_at};
+use crate::index::{RAW, Slot, object_of, owner_of};
+use crate::names;
+use crate::reader::{Window, plausible, word};
+use crate::types::{Family, Type, Version};
+use rustc_hash::FxHashMap;
+
+/// Not reached.
+const NOBODY: u32 = 0;
+/// A block a name leads to directly.
+const ROOT: u32 = u32::MAX;
+/// Raw blocks larger than this are looked through only where they hold pointers.
+const WHOLE: u64 = 64 << 10;
+/// Levels of the search: a linked list can be long.
+const MOST_LEVELS: usize = 1 << 16;
+
+/// The ways.
+pub(crate) struct Tree {
+    /// Number of the block above and one, or a mark.
+    above: Vec<u32>,
+    /// Where in a frame the block is held directly.
+    frames: FxHashMap<u32, u64>,
+    /// Whether the budget ended the search.
+    pub(crate) cut: bool,
+}
+
+impl Tree {
+    /// The block above.
+    pub(crate) fn above(&self, id: u32) -> Option<u32> {
+        self.above
+            .get(id as usize)
+            .copied()
+            .filter(|above| *above != NOBODY && *above != ROOT)
+            .map(|above| above - 1)
+    }
+
+    /// The address of the word in a frame that holds the block.
+    pub(crate) fn frame(&self, id: u32) -> Option<u64> {
+        self.frames.get(&id).copied()
+    }
+
+    /// Bytes this takes.
+    pub(crate) fn own_bytes(&self) -> u64 {
+        (self.above.capacity() * 4 + self.frames.capacity() * 16) as u64
+    }
+
+    /// Searches everything.
+    pub(crate) fn grow(ground: &Ground<'_, '_>) -> Self {
+        let mut search = Search {
+            ground,
+            tree: Self {
+                above: vec![NOBODY; ground.index.slots()],
+                frames: FxHashMap::default(),
+                cut: false,
+            },
+            next: Vec::new(),
+            window: Window::new(64 << 10),
+            limit: ground.reader.spent().1.saturating_add(ground.most_read),
+        };
+        search.modules();
+        search.run();
+        search.frames();
+        search.run();
+        search.tree
+    }
+}
+
+struct Search<'a, 'b, 'c> {
+    ground: &'c Ground<'a, 'b>,
+    tree: Tree,
+    next: Vec<u32>,
+    window: Window,
+    limit: u64,
+}
+
+impl Search<'_, '_, '_> {
+    /// Begins at the namespaces of modules: dicts whose first key is `__name__`.
+    fn modules(&mut self) {
+        let ground = self.ground;
+        let mut window = Window::new(64 << 10);
+        ground.index.for_each(|slot, tag, _| {
+            let Some(found) = object_of(tag).and_then(|kind| ground.types.get(kind)) else { return };
+            let at = object_at(ground, slot, found);
+            let dict = if ground.module_type == Some(found.address) {
+                window.at(ground.reader, at, 24, u64::MAX).map(|bytes| word(bytes, 16))
+            } else {
+                Some(at).filter(|_| ground.module_type.is_none() && found.family() == Family::Dict)
+            };
+            let space = dict.filter(|dict| names::is_namespace(ground.reader, ground.types.version, *dict));
+            if let Some(slot) = space.and_then(|dict| ground.index.find(dict)) {
+                self.root(slot.id);
+            }
+        });
+    }
+
+    /// Begins at the frames of running functions.
+    fn frames(&mut self) {
+        let ground = self.ground;
+        let mut window = Window::new(64 << 10);
+        for range in ground.stacks {
+            window.words(ground.reader, *range, |at, stored| {
+                if let Some(slot) = target(ground, stored & !3)
+                    && self.tree.above[slot.id as usize] == NOBODY
+                {
+                    self.tree.frames.insert(slot.id, at);
+                    self.root(slot.id);
+                }
+            });
+        }
+        if ground.frame_type.is_some() && ground.types.version < Version(3, 11) {
+            ground.index.for_each(|slot, tag, _| {
+                let found = object_of(tag).and_then(|kind| ground.types.get(kind));
+                if found.is_some_and(|found| ground.frame_type == Some(found.address)) {
+                    self.root(slot.id);
+                }
+            });
+        }
+    }
+
+    fn root(&mut self, id: u32) {
+        if self.tree.above[id as usize] == NOBODY {
+            self.tree.above[id as usize] = ROOT;
+            self.next.push(id);
+        }
+    }
+
+    fn run(&mut self) {
+        for _ in 0..MOST_LEVELS {
+            let mut now = std::mem::take(&mut self.next);
+            if now.is_empty() {
+                return;
+            }
+            now.sort_unstable();
+            for id in now {
+                self.block(id);
+            }
+            if self.ground.reader.spent().1 > self.limit {
+                break;
+            }
+        }
+        self.tree.cut = true;
+        self.next.clear();
+    }
+
+    fn block(&mut self, id: u32) {
+        let Some(slot) = self.ground.index.slot(id) else { return };
+        let ground = self.ground;
+        for range in holding(ground, &mut self.window, slot).into_iter().flatten() {
+            let Self { tree, next, window, .. } = self;
+            window.words(ground.reader, range, |_, stored| {
+                if let Some(below) = target(ground, unmarked(stored)) {
+                    let above = &mut tree.above[below.id as usize];
+                    if *above == NOBODY {
+                        *above = id + 1;
+                        next.push(below.id);
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// Low bits are marks: 3.12 takes one away from a pointer to values, 3.14 marks what a frame borrows.
+pub(crate) fn unmarked(stored: u64) -> u64 {
+    if stored & 7 == 7 { stored.wrapping_add(1) } else { stored & !3 }
+}
+
+/// The block that a pointer holds: an object where it begins, behind the collector's links; anything else anywhere.
+pub(crate) fn target(ground: &Ground<'_, '_>, address: u64) -> Option<Slot> {
+    if !plausible(address) || !ground.index.covers(address) {
+        return None;
+    }
+    let slot = ground.index.find(address)?;
+    let tag = ground.index.tag(slot.id);
+    match object_of(tag).and_then(|kind| ground.types.get(kind)) {
+        Some(found) => (object_at(ground, slot, found) == address).then_some(slot),
+        None => (tag == RAW || owner_of(tag).is_some()).then_some(slot),
+    }
+}
+
+/// The parts of a block that can hold others.
+pub(crate) fn holding(ground: &Ground<'_, '_>, window: &mut Window, slot: Slot) -> [Option<(u64, u64)>; 2] {
+    let tag = ground.index.tag(slot.id);
+    if let Some(found) = object_of(tag).and_then(|kind| ground.types.get(kind)) {
+        if !holds(ground, found) {
+            return [None, None];
+        }
+        let start = slot.start + ground.types.skip() as u64;
+        let (head, from, to) = found
+            .pointers((slot.end - slot.start).saturating_sub(ground.types.overhead()), ground.types.version);
+        return [Some((start, start + head)), Some((start + from, start + to.max(from)))];
+    }
+    let worth =
+        !ground.barren(slot.id) && (slot.end - slot.start <= WHOLE || pointers_inside(ground, window, slot));
+    [worth.then_some((slot.start, slot.end & !7)), None]
+}
+
+/// Whether a large block is a table of pointers: at its beginning, or further in where a dict's entries are.
+fn pointers_inside(ground: &Ground<'_, '_>, window: &mut Window, slot: Slot) -> bool {
+    let length = (slot.end - slot.start) & !7;
+    [0, length / 2, length / 8 * 5].iter().any(|offset| {
+        let place = (slot.start + offset) & !7;
+        let Some(bytes) = window.at(ground.reader, place, 512, slot.end) else { return false };
+        let words = (0..64).map(|number| word(bytes, number * 8)).filter(|word| *word != 0);
+        let (all, good) =
+            words.fold((0, 0), |(all, good), address| (all + 1, good + u32::from(plausible(address))));
+        good * 4 > all
+    })
+}
+
+/// Whether what an object points to lives because of it. A weak reference only looks at it, and code remembers
+/// globals it has seen (3.9, 3.10) without holding them.
+fn holds(ground: &Ground<'_, '_>, found: &Type) -> bool {
+    let is = |kind: Option<u64>| kind.is_some_and(|kind| found.address == kind || found.base == kind);
+    !is(ground.weakref_type) && !is(ground.code_type)
+}
