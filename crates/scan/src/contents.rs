@@ -71,6 +71,7 @@ pub(crate) fn contents<'a>(
         }
     }
     let (mut out, candidates) = (filler.out, filler.candidates);
+    out.index.shrink();
     caches(reader, &mut out, &candidates);
     out
 }

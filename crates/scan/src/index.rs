@@ -177,6 +177,12 @@ impl Index {
         (heaps.sum::<usize>() + fixed + self.directory.tables.len() * (4 << 14)) as u64
     }
 
+    /// Gives back what was kept for more.
+    pub(crate) fn shrink(&mut self) {
+        self.tags.shrink_to_fit();
+        self.spans.shrink_to_fit();
+    }
+
     /// Adds a pool with its blocks. Everything is added in ascending order of addresses.
     pub(crate) fn add_pool(&mut self, start: u64, end: u64, block: u32, tags: &[Tag]) {
         self.add(start, end, Shape::Pool { block }, tags);

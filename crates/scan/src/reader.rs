@@ -135,7 +135,7 @@ pub(crate) struct Window {
 }
 
 /// What a window reads at a place it did not come from.
-const LEAST_AHEAD: usize = 8 << 10;
+const LEAST_AHEAD: usize = 2 << 10;
 
 impl Window {
     pub(crate) fn new(size: usize) -> Self {
