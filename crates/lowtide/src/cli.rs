@@ -235,7 +235,7 @@ pub(crate) struct MarkPhaseArgs {
     /// It ends
     #[arg(long)]
     pub(crate) end: bool,
-    /// It happens [default]
+    /// It happens (the default)
     #[arg(long)]
     pub(crate) point: bool,
 }
