@@ -49,7 +49,7 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// List recordings: command, length, peak, state
     List(ListArgs),
-    /// Turn a recording into CSV or a Perfetto trace
+    /// Turn a recording into CSV or a Perfetto trace, or send it to a metrics engine
     Export(ExportArgs),
     /// Mark a step, an epoch, an evaluation or a save, from a shell inside the job
     Mark(MarkArgs),
@@ -108,6 +108,9 @@ pub(crate) struct RunArgs {
     /// then goes through a relay
     #[arg(long, value_name = "REGEX", value_parser = StepPattern::from_str)]
     pub(crate) step_pattern: Option<StepPattern>,
+    /// Send the run's series to a metrics engine while it runs, `http://vm:8428` say (Prometheus remote write)
+    #[arg(long, value_name = "URL")]
+    pub(crate) push: Option<String>,
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
@@ -190,6 +193,15 @@ pub(crate) struct ExportArgs {
     /// Where to [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    /// With remote-write: the receiver, `http://vm:8428` say; /api/v1/write is added where there is no path
+    #[arg(value_name = "URL", required_if_eq("to", "remote-write"))]
+    pub(crate) url: Option<String>,
+    /// With remote-write: send what is new until the run ends
+    #[arg(long, requires = "url")]
+    pub(crate) follow: bool,
+    /// With remote-write: how long a receiver that is away is waited for
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "1m")]
+    pub(crate) wait: Duration,
 }
 
 /// Formats of `lowtide export`.
@@ -199,6 +211,8 @@ pub(crate) enum ExportTo {
     Csv,
     /// Counter tracks for the Perfetto or Chrome trace viewer
     Perfetto,
+    /// Series for Prometheus and its kin; sending a run twice changes nothing
+    RemoteWrite,
 }
 
 /// `lowtide mark`.

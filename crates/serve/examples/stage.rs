@@ -1,7 +1,8 @@
 //! Sets the stage for tests in a browser and for looking at pages.
 //!
 //! `stage DIR` writes a set of finished runs; `stage --live FILE SECONDS` writes one that grows while it is watched;
-//! `stage --many DIR N` writes N small ones; `stage --long FILE DAYS` writes one of many days.
+//! `stage --many DIR N` writes N small ones; `stage --long FILE DAYS` writes one of many days;
+//! `stage --recent DIR` writes three that end now.
 
 #![allow(clippy::unwrap_used, reason = "a stage that can't be set should stop")]
 
@@ -32,6 +33,7 @@ fn main() {
             let days: u64 = days.parse().unwrap();
             Stage { steps: days * 86_400 / 4, level: steady, ..Stage::default() }.write(Path::new(path));
         }
+        ["--recent", dir] => stage::recent(Path::new(dir)),
         [dir] => stage::all(Path::new(dir)),
         _ => std::process::exit(2),
     }

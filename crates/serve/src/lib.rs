@@ -9,6 +9,7 @@ mod html;
 mod markdown;
 mod page;
 mod redact;
+pub mod remote;
 mod report;
 mod series;
 pub mod server;

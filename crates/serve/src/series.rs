@@ -104,9 +104,9 @@ struct Held {
     kinds: [f64; 4],
 }
 
-const KINDS: [&str; 4] = ["anon", "file", "shmem", "swap"];
+pub(crate) const KINDS: [&str; 4] = ["anon", "file", "shmem", "swap"];
 
-fn kinds(row: &SampleRow) -> [f64; 4] {
+pub(crate) fn kinds(row: &SampleRow) -> [f64; 4] {
     let size = |bytes: Option<Bytes>| bytes.unwrap_or_default().as_f64();
     [size(row.anon.map(|span| span.last)), size(row.file), size(row.shmem), size(row.swap)]
 }

@@ -41,7 +41,14 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
         no_scan: true,
         source: None,
     };
-    super::run::run(RunArgs { recording, screen: false, no_agent: true, step_pattern: None, command })
+    super::run::run(RunArgs {
+        recording,
+        screen: false,
+        no_agent: true,
+        step_pattern: None,
+        push: None,
+        command,
+    })
 }
 
 pub(crate) fn job(part: DemoPart) -> Result<ExitCode, Failure> {

@@ -11,6 +11,7 @@ pub(crate) mod gpu_helper;
 pub(crate) mod list;
 pub(crate) mod man;
 pub(crate) mod mark;
+pub(crate) mod push;
 pub(crate) mod recorder;
 pub(crate) mod report;
 pub(crate) mod run;

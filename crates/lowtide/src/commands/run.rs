@@ -1,6 +1,6 @@
 //! `lowtide run`: record a command and everything it starts.
 
-use super::recorder;
+use super::{push, recorder};
 use crate::cli::{RelayArgs, RunArgs};
 use crate::failure::Failure;
 use crate::relay as relaying;
@@ -20,6 +20,8 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     options.agent = !args.no_agent;
     let (terminal, relay) = relayed(&args, &options)?;
     options.companions.extend(relay.as_ref().map(Child::id));
+    let pusher = args.push.as_deref().map(|url| push::start(&options.out, url)).transpose()?;
+    options.companions.extend(pusher.as_ref().map(push::Pusher::pid));
     let mut console = Console::new(args.recording.quiet || args.screen);
     let job = JobSpec { argv: args.command, terminal };
     let finished = lowtide_run::run(job, &options, &mut console);
@@ -38,6 +40,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         render::complain(&format!("lowtide: {asked} could not be written; the recording is at {path}\n"));
     }
     recorder::tell_end(&finished, &args.recording);
+    pusher.into_iter().for_each(push::Pusher::end);
     die_as_the_job_did(finished.exit);
     Ok(ExitCode::from(recorder::code_of(finished.exit)))
 }

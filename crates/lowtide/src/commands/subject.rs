@@ -5,6 +5,7 @@
 use crate::cli::AboutArgs;
 use crate::failure::Failure;
 use lowtide_model::{Context, Curve, Recording};
+use lowtide_serve::remote;
 use lowtide_store::import::{self, Hints};
 use lowtide_verdict::{RunVerdict, judge, judge_recording_with, judge_running};
 use std::io::Read as _;
@@ -155,8 +156,11 @@ fn read(file: &Path, hints: &Hints) -> Result<Vec<Subject>, Failure> {
             running: false,
         }]);
     }
-    let curves =
-        if file == Path::new("-") { from_standard_input(hints)? } else { import::read(file, hints)? };
+    let curves = match address(file) {
+        Some(address) => import::parse(Path::new("answer"), &remote::ask(address)?, hints)?,
+        None if file == Path::new("-") => from_standard_input(hints)?,
+        None => import::read(file, hints)?,
+    };
     let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let several = curves.len() > 1;
     let name = |curve: &Curve| {
@@ -171,6 +175,11 @@ fn read(file: &Path, hints: &Hints) -> Result<Vec<Subject>, Failure> {
         running: false,
     };
     Ok(curves.into_iter().map(subject).collect())
+}
+
+/// A file that is the address of a metrics engine.
+fn address(file: &Path) -> Option<&str> {
+    file.to_str().filter(|text| text.starts_with("http://") || text.starts_with("https://"))
 }
 
 fn from_standard_input(hints: &Hints) -> Result<Vec<Curve>, Failure> {

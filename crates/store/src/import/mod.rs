@@ -5,6 +5,7 @@
 
 mod curve_json;
 mod log;
+mod lowtide_series;
 mod memory_names;
 mod numbers;
 mod prometheus;

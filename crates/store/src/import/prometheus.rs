@@ -33,6 +33,9 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     let answer: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let data = answer.get("data").unwrap_or(&answer);
     let series = data.get("result").and_then(Value::as_array).ok_or("no `data.result`")?;
+    if super::lowtide_series::is_ours(series) {
+        return super::lowtide_series::read(series);
+    }
     let limit = series
         .iter()
         .filter(|one| LIMITS.contains(&name(one)))
