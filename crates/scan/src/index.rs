@@ -109,6 +109,19 @@ impl Starts {
         self.before[group] + whole + (self.bits[word] & (u64::MAX >> (63 - at % 64))).count_ones()
     }
 
+    /// The last bit set at or before `at`, of number `number`: mostly in the same word.
+    fn before(&self, at: usize, number: u32) -> Option<usize> {
+        let bits = self.bits[at / 64] & (u64::MAX >> (63 - at % 64));
+        if bits == 0 { self.select(number) } else { Some(at / 64 * 64 + 63 - bits.leading_zeros() as usize) }
+    }
+
+    /// The first bit set after `at`, of number `number`.
+    fn after(&self, at: usize, number: u32) -> Option<usize> {
+        let next = at + 1;
+        let rest = self.bits.get(next / 64).map_or(0, |bits| bits >> (next % 64));
+        if rest == 0 { self.select(number) } else { Some(next + rest.trailing_zeros() as usize) }
+    }
+
     /// The bit of number `number`.
     fn select(&self, number: u32) -> Option<usize> {
         let group = self.before.partition_point(|before| *before <= number).checked_sub(1)?;
@@ -290,8 +303,10 @@ impl Index {
                 (number < span.slots).then(|| pool_slot(span.start, span.first + number, number, *block))
             }
             Shape::Heap(starts) => {
-                let number = starts.rank(((address - span.start) / 16) as usize).checked_sub(1)?;
-                Self::chunk(span, starts, number).filter(|slot| slot.start <= address)
+                let at = ((address - span.start) / 16) as usize;
+                let number = starts.rank(at).checked_sub(1)?;
+                let begin = starts.before(at, number)?;
+                Some(Self::chunk(span, starts, begin, number)).filter(|slot| slot.start <= address)
             }
             Shape::Single => {
                 let start = span.start + CHUNK_HEAD;
@@ -300,11 +315,13 @@ impl Index {
         }
     }
 
-    fn chunk(span: &Span, starts: &Starts, number: u32) -> Option<Slot> {
-        let start = span.start + starts.select(number)? as u64 * 16;
+    /// The chunk of number `number` that begins at bit `begin`.
+    fn chunk(span: &Span, starts: &Starts, begin: usize, number: u32) -> Slot {
+        let start = span.start + begin as u64 * 16 + CHUNK_HEAD;
+        let next = starts.after(begin, number + 1);
         // The last 8 bytes of a chunk lie in the head of the next one.
-        let end = starts.select(number + 1).map_or(span.end, |next| span.start + next as u64 * 16);
-        Some(Slot { id: span.first + number, start: start + CHUNK_HEAD, end: end.max(start + CHUNK_HEAD) })
+        let end = next.map_or(span.end, |next| span.start + next as u64 * 16);
+        Slot { id: span.first + number, start, end: end.max(start) }
     }
 
     /// The block of number `id`.
@@ -316,7 +333,10 @@ impl Index {
         }
         match &span.shape {
             Shape::Pool { block } => Some(pool_slot(span.start, id, id - span.first, *block)),
-            Shape::Heap(starts) => Self::chunk(span, starts, id - span.first),
+            Shape::Heap(starts) => {
+                let number = id - span.first;
+                starts.select(number).map(|begin| Self::chunk(span, starts, begin, number))
+            }
             Shape::Single => Some(Slot { id, start: span.start + CHUNK_HEAD, end: span.end }),
         }
     }

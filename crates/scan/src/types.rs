@@ -153,7 +153,7 @@ impl Type {
     }
 }
 
-const NEAR: usize = 4096;
+const NEAR: usize = 1 << 15;
 
 /// All types met so far.
 pub(crate) struct Types<'a> {
