@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// What the peers need.
 const PEERS: [&str; 4] = ["psutil", "memory_profiler", "psrecord", "setuptools<81"];
+/// What the peers of a scan need, and what their cases import.
+const SCAN_PEERS: [&str; 4] = ["numpy", "pillow", "objgraph", "memray"];
 /// Foreign processes around the job.
 const FOREIGN: usize = 2000;
 /// Workers of the job: with their parent 25 processes.
@@ -37,6 +39,9 @@ struct Bench {
 pub(crate) fn bench(rest: &[String]) -> Result<(), String> {
     if rest.first().is_some_and(|word| word == "marks") {
         return marks(&rest[1..]);
+    }
+    if rest.first().is_some_and(|word| word == "scan") {
+        return scan(rest);
     }
     run(cargo().args([
         "build",
@@ -77,6 +82,15 @@ fn marks(rest: &[String]) -> Result<(), String> {
     run(Command::new("python3").arg("tests/frameworks/build.py").current_dir(root()))?;
     let python = root().join("target/frameworks-python/bin/python");
     run(Command::new(python).arg("python/bench_agent.py").args(rest).current_dir(root()))
+}
+
+/// Who names the cause of growth: lowtide and its peers on programs with a known one (xtask/bench/scan).
+fn scan(rest: &[String]) -> Result<(), String> {
+    run(cargo().args(["build", "--release", "--locked", "-p", "lowtide", "--bin", "lowtide"]))?;
+    let python = python("scan-python", &SCAN_PEERS)?;
+    let program = root().join("xtask/bench/scan/bench.py");
+    let lowtide = root().join("target/release/lowtide");
+    run(Command::new(python).arg(program).arg(lowtide).args(rest.iter().skip(1)))
 }
 
 impl Bench {

@@ -51,14 +51,19 @@ fn json(stage: &Stage, args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+fn sum_of_kinds(scan: &Value) -> u64 {
+    scan["kinds"].as_array().unwrap().iter().map(|part| part["bytes"].as_u64().unwrap()).sum()
+}
+
 #[test]
-fn a_scan_names_the_process_and_its_python() {
+fn a_scan_names_python_and_its_parts_add_up_to_what_is_resident() {
     let stage = Stage::new();
     let target = Target::start("held = [bytes(50_000) for _ in range(200)]");
     let scan = json(&stage, &["scan", &target.pid(), "--format", "json"]);
     assert_eq!(scan["schema"], "lowtide.scan/1");
     assert_eq!(scan["process"]["pid"].to_string(), target.pid());
     assert!(scan["python"]["version"].as_str().unwrap().starts_with("3."), "{}", scan["python"]);
+    assert_eq!(sum_of_kinds(&scan), scan["rss_bytes"].as_u64().unwrap());
     assert_eq!(scan["stopped_ms"], 0.0);
 }
 
@@ -68,7 +73,9 @@ fn the_text_answers_in_words_with_what_it_rests_on() {
     let target = Target::start("held = [bytes(50_000) for _ in range(200)]");
     let output = stage.output(&["scan", &target.pid()]);
     let text = String::from_utf8(output.stdout).unwrap();
-    for part in ["in memory, Python 3.", "where it is", "what this rests on", "stopped not at all"] {
+    for part in
+        ["in memory, Python 3.", "where it is", "unexplained", "what this rests on", "stopped not at all"]
+    {
         assert!(text.contains(part), "no `{part}` in\n{text}");
     }
 }
@@ -88,6 +95,7 @@ fn a_process_without_python_gets_the_native_part() {
     let _ = child.kill();
     let _ = child.wait();
     assert_eq!(scan["python"], Value::Null);
+    assert_eq!(sum_of_kinds(&scan), scan["rss_bytes"].as_u64().unwrap());
 }
 
 #[test]
@@ -141,6 +149,7 @@ fn a_process_of_a_run_is_scanned_by_its_recorder() {
     let pid = seen["processes"][0]["key"]["pid"].to_string();
     let scan = json(&stage, &["scan", &pid, "--format", "json"]);
     assert_eq!(scan["process"]["pid"].to_string(), pid);
+    assert_eq!(sum_of_kinds(&scan), scan["rss_bytes"].as_u64().unwrap());
     // The recorder's own pid means its job.
     let recorder = running.pid().to_string();
     let same = json(&stage, &["scan", &recorder, "--format", "json"]);
@@ -174,4 +183,106 @@ fn what_is_not_there_or_not_a_scan_is_said() {
     assert_eq!(no_scan.status.code(), Some(2));
     let steps = stage.output(&["scan", &std::process::id().to_string(), "--steps", "5"]);
     assert!(String::from_utf8_lossy(&steps.stderr).contains("--steps needs marks"));
+}
+
+/// Every Python from 3.9 on that this machine has: the tests' own, those on the path, those of pyenv.
+fn pythons() -> Vec<String> {
+    let home =
+        std::env::var("PYENV_ROOT").or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.pyenv")));
+    let versions =
+        home.into_iter().flat_map(|home| std::fs::read_dir(format!("{home}/versions")).into_iter().flatten());
+    let installed =
+        versions.filter_map(|entry| Some(entry.ok()?.path().join("bin/python").to_str()?.to_owned()));
+    let named = (9..=14).map(|minor| format!("python3.{minor}"));
+    let new_enough = |python: &String| {
+        let ask = "import sys; sys.exit(sys.version_info < (3, 9) or sys.implementation.name != 'cpython')";
+        let asked = Command::new(python).args(["-c", ask]).stderr(Stdio::null()).status();
+        asked.is_ok_and(|status| status.success())
+    };
+    std::iter::once(python()).chain(named).chain(installed).filter(new_enough).collect()
+}
+
+/// A name that no code can know.
+fn random_name(prefix: &str) -> String {
+    let mut bytes = [0; 6];
+    std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom").unwrap(), &mut bytes).unwrap();
+    format!("{prefix}{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+}
+
+#[test]
+fn planted_objects_are_counted_exactly_and_their_holder_is_named_in_every_python_here() {
+    let stage = Stage::new();
+    for python in pythons() {
+        let (class, holder) = (random_name("C"), random_name("g"));
+        let code = format!(
+            "import sys\nclass {class}: pass\n{holder} = []\nfor i in range(300):\n    one = {class}()\n    one.data = \
+             bytearray(b'x' * 100_000)\n    {holder}.append(one)\ndel one\nprint('ready', flush=True)\nsys.stdin.read()\n"
+        );
+        let mut child = Command::new(&python)
+            .args(["-c", &code])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let target = Target(child);
+        let scan = json(&stage, &["scan", &target.pid(), "--format", "json"]);
+        let types = scan["types"].as_array().unwrap();
+        let planted = types.iter().find(|row| row["name"] == class.as_str()).unwrap();
+        assert_eq!(planted["count"], 300, "{python}");
+        let holders = scan["holders"].to_string();
+        assert!(holders.contains(&holder), "{python}: {holders}");
+        let buffers = types.iter().find(|row| row["name"] == "bytearray").unwrap();
+        let owned = buffers["owned_bytes"].as_f64().unwrap();
+        assert!((owned / 30e6 - 1.0).abs() < 0.05, "{python}: {owned}");
+    }
+}
+
+#[test]
+fn a_scan_leaves_the_sizes_of_the_process_as_they_were() {
+    let stage = Stage::new();
+    let code = "import mmap; held = [bytes(50_000) for _ in range(200)]; hole = mmap.mmap(-1, 2 << 30)";
+    let target = Target::start(code);
+    let sizes = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", target.pid())).unwrap();
+        let kept =
+            |line: &&str| ["VmRSS", "VmSwap", "VmPTE", "RssFile"].iter().any(|key| line.starts_with(key));
+        status.lines().filter(kept).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let waits = || std::fs::read_to_string(format!("/proc/{}/stat", target.pid())).unwrap().contains(") S ");
+    support::eventually("the target waits", || waits().then_some(()));
+    let before = sizes();
+    json(&stage, &["scan", &target.pid(), "--format", "json"]);
+    assert_eq!(sizes(), before);
+}
+
+/// Slow by its nature: scans may take one part in a hundred of the job's time.
+#[test]
+fn a_run_that_grows_is_scanned_by_itself_and_its_verdict_names_what_grew() {
+    let stage = Stage::new();
+    let (class, holder) = (random_name("C"), random_name("g"));
+    let code = format!(
+        "import time, os\nclass {class}: pass\n{holder} = []\nbegun = time.time()\nwhile time.time() - begun < 170:\n    \
+         one = {class}()\n    one.data = bytearray(b'x' * 1_000_000)\n    {holder}.append(one)\n    time.sleep(0.3)\n    \
+         if os.path.exists(os.environ['ENOUGH']): break\n"
+    );
+    let (file, enough, python) = (stage.path("run.tide"), stage.path("enough"), python());
+    let mut command =
+        stage.command(&["run", "--no-agent", "--out", file.to_str().unwrap(), "--", &python, "-c", &code]);
+    let mut child = command.env("ENOUGH", &enough).stderr(Stdio::piped()).spawn().unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(180);
+    while std::time::Instant::now() < until && child.try_wait().unwrap().is_none() {
+        let seen = lowtide_store::open(&file).and_then(|mut reader| reader.recording());
+        if seen.is_ok_and(|recording| recording.scans.len() >= 2) {
+            std::fs::write(&enough, "").unwrap();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(500));
+    }
+    child.wait().unwrap();
+    let recording = stage.recording();
+    assert!(recording.scans.len() >= 2, "{} scans; {:?}", recording.scans.len(), recording.events);
+    let verdict = json(&stage, &["explain", file.to_str().unwrap(), "--format", "json"]);
+    let evidence = verdict["evidence"].to_string();
+    assert!(evidence.contains(&holder) && evidence.contains(&class), "{evidence}");
 }

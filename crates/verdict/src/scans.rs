@@ -135,6 +135,7 @@ fn by_type(before: &Told, after: &Told, grown: f64) -> Option<Grown> {
         number(count.max(0.0)),
         size(bytes)
     );
+    let held = holder.map(|holder| format!(", held by {}", end_of(&holder.text))).unwrap_or_default();
     Some(Grown { sentence, short: Some(format!("{name}{held}")) })
 }
 
@@ -172,6 +173,13 @@ fn words_of(kind: &str) -> Option<&'static str> {
         "file" => Some("file pages"),
         _ => None,
     }
+}
+
+/// The end of a path, which is what a person knows: the container and its name.
+fn end_of(path: &str) -> String {
+    let mut steps: Vec<&str> = path.rsplit(" <- ").take(2).collect();
+    steps.reverse();
+    clean(&steps.join(", "))
 }
 
 /// Foreign text as one short line.
@@ -217,7 +225,7 @@ mod tests {
         serde_json::json!({"schema": "lowtide.scan/1", "rss_bytes": rss, "types": types,
             "kinds": [{"kind": "kept_native", "bytes": kept, "share": 0.1}],
             "holders": [{"name": "Core", "module": "m", "count": 3, "bytes": 1, "samples": 48, "path": [],
-                "text": "DATASET of module train <- list of 663", "share": 1.0, "doubt": ""}]})
+                "text": "Core <- Image.core <- list of 663 <- global DATASET of module train", "share": 1.0, "doubt": ""}]})
     }
 
     fn grown(before: &serde_json::Value, after: &serde_json::Value) -> Option<Grown> {
@@ -236,7 +244,11 @@ mod tests {
         assert_eq!(
             told.sentence,
             "scans at 20 s and 60 s, 95.4 MiB apart in memory, show 96 more objects of m.Core with 91.6 MiB, 96 % of \
-             the growth, held by DATASET of module train <- list of 663"
+             the growth, held by Core <- Image.core <- list of 663 <- global DATASET of module train"
+        );
+        assert_eq!(
+            told.short.as_deref(),
+            Some("m.Core, held by list of 663, global DATASET of module train")
         );
     }
 

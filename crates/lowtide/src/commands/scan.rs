@@ -184,9 +184,8 @@ fn explain(error: &ScanError) -> Failure {
             }
         }
         ScanError::Start { source, .. } => failure.because(source),
-        ScanError::Ended { .. } => failure.because(
-            "its helper reached its memory cap, or the kernel ended it first because memory ran out",
-        ),
+        ScanError::Ended { .. } => failure
+            .because("its helper failed, reached its memory cap, or was the first to go when memory ran out"),
     }
 }
 

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// Longest type name shown.
 const NAME_CHARS: usize = 60;
+/// What makes up less than this part of the growth, or of all memory, is not worth a line.
+const WORTH_PART: f64 = 0.01;
 /// Longest path to a holder shown.
 const PATH_CHARS: usize = 400;
 
@@ -59,7 +61,9 @@ pub(crate) fn scan_text(report: &Report, growth: Option<&Growth>, top: usize) ->
     text.push_str(&kinds_text(scan));
     text.push_str(&types_text(scan, top));
     if growth.is_none() {
-        text.push_str(&holders_text(&scan.holders));
+        let worth = |found: &&Holders| found.bytes.as_f64() >= scan.rss_bytes.as_f64() * WORTH_PART;
+        let named: Vec<&Holders> = scan.holders.iter().filter(worth).collect();
+        text.push_str(&holders_text(&named));
     }
     text.push_str(&tensors_text(scan, top));
     text.push_str(&native_text(scan, top));
@@ -78,8 +82,9 @@ fn growth_text(growth: &Growth, scan: &Scan, top: usize) -> String {
     let verb = if growth.difference.rss_bytes.0 < 0 { "shrank" } else { "grew" };
     let size = Bytes(growth.difference.rss_bytes.0.unsigned_abs());
     let mut text = format!("\n{over} it {verb} by {size}{}\n", per_step(growth.difference.rss_bytes, growth));
-    let grown: Vec<&TypeGrowth> =
-        growth.difference.types.iter().filter(|row| bytes_of(row) > 0).take(top).collect();
+    let all = growth.difference.rss_bytes.0.max(0) as f64;
+    let worth = |row: &&TypeGrowth| bytes_of(row) > 0 && bytes_of(row) as f64 >= all * WORTH_PART;
+    let grown: Vec<&TypeGrowth> = growth.difference.types.iter().filter(worth).take(top).collect();
     if grown.is_empty() {
         text.push_str("  no Python type holds more than before\n");
     } else {
@@ -91,7 +96,7 @@ fn growth_text(growth: &Growth, scan: &Scan, top: usize) -> String {
         ];
         heading.extend(growth.steps.map(|_| ("a step", Align::Right)));
         let mut table = Table::new(&heading);
-        for row in grown {
+        for row in &grown {
             let bytes = ByteDelta(bytes_of(row));
             let mut cells = vec![
                 name_of(&row.module, &row.name),
@@ -104,7 +109,12 @@ fn growth_text(growth: &Growth, scan: &Scan, top: usize) -> String {
         }
         text.push_str(&table.text());
     }
-    text.push_str(&holders_text(&scan.holders));
+    let named: Vec<&Holders> = scan
+        .holders
+        .iter()
+        .filter(|found| grown.iter().any(|row| row.name == found.name && row.module == found.module))
+        .collect();
+    text.push_str(&holders_text(&named));
     let parts = growth.difference.kinds.iter().filter(|part| part.bytes.0.unsigned_abs() >= 1 << 20);
     let parts: Vec<String> =
         parts.map(|part| format!("{} {}", kind_words(part.kind).0, part.bytes)).collect();
@@ -194,7 +204,7 @@ fn types_text(scan: &Scan, top: usize) -> String {
     format!("\n{}{more}", table.text())
 }
 
-fn holders_text(holders: &[Holders]) -> String {
+fn holders_text(holders: &[&Holders]) -> String {
     let mut text = String::new();
     for found in holders {
         let what =
@@ -272,9 +282,7 @@ fn native_text(scan: &Scan, top: usize) -> String {
 }
 
 fn mappings_text(scan: &Scan, top: usize) -> String {
-    let wanted = |kind: Kind| {
-        matches!(kind, Kind::File | Kind::Shared | Kind::Device | Kind::FilePrivate | Kind::OtherAnonymous)
-    };
+    let wanted = |kind: Kind| matches!(kind, Kind::File | Kind::Shared | Kind::Device | Kind::FilePrivate);
     let rows: Vec<_> = scan
         .mappings
         .iter()
@@ -291,7 +299,7 @@ fn mappings_text(scan: &Scan, top: usize) -> String {
     ]);
     for row in rows.iter().take(top.min(8)) {
         table.row(vec![
-            plain(&row.name, NAME_CHARS),
+            end_of_path(&row.name),
             kind_words(row.kind).0.to_owned(),
             row.resident_bytes.to_string(),
             row.size_bytes.to_string(),
@@ -383,6 +391,13 @@ fn coverage_words(line: &Coverage) -> String {
     let doubt =
         if line.doubt.is_empty() { String::new() } else { format!("; {}", plain(&line.doubt, PATH_CHARS)) };
     format!("{}: {share:.1} % of {} understood{retries}{doubt}", plain(&line.what, NAME_CHARS), line.of_bytes)
+}
+
+/// Of a long path the end tells more than the beginning.
+fn end_of_path(path: &str) -> String {
+    let path = plain(path, PATH_CHARS);
+    let long = path.chars().count().saturating_sub(NAME_CHARS);
+    if long == 0 { path } else { format!("...{}", path.chars().skip(long + 3).collect::<String>()) }
 }
 
 fn name_of(module: &str, name: &str) -> String {

@@ -10,9 +10,10 @@ use std::time::Duration;
 const MOST: usize = 3;
 /// All scans together may take this part of the job's time.
 const SHARE: u32 = 100;
-/// Guess of what a scan costs before the first was made: 0.3 s for each GB. A helper that takes more than its share
-/// is ended by the kernel.
-const GUESS_NS_PER_KB: u64 = 300;
+/// Guess of what a scan costs before the first was made: a tenth of a second and 1.2 s for each GB. A helper that takes
+/// more than its share is ended by the kernel.
+const GUESS: Duration = Duration::from_millis(100);
+const GUESS_NS_PER_KB: u64 = 1200;
 /// The floor is the lowest size within so long.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Sizes remembered in a window.
@@ -90,7 +91,8 @@ impl Budget {
     }
 
     fn affordable(&self, now: Tick, rss: Bytes) -> bool {
-        let next = self.cost.unwrap_or(Duration::from_nanos((rss.0 / 1000).saturating_mul(GUESS_NS_PER_KB)));
+        let guess = || GUESS + Duration::from_nanos((rss.0 / 1000).saturating_mul(GUESS_NS_PER_KB));
+        let next = self.cost.unwrap_or_else(guess);
         let age = now.since(Tick::START);
         // The third is to tell whether it still is the same: later than twice the age of the second.
         let apart = match (self.made, self.last) {
@@ -142,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_rising_floor_gives_two_scans_and_a_late_third() {
-        let begun = scans(|second| 200 + second * 10, 3600, Duration::from_millis(20));
+        let begun = scans(|second| 200 + second * 3, 3600, Duration::from_millis(20));
         assert_eq!(begun.len(), 3);
         assert!(begun[1] >= begun[0] + 15 && begun[2] >= begun[1] * 2, "{begun:?}");
     }
@@ -150,7 +152,7 @@ mod tests {
     #[test]
     fn dear_scans_wait_until_they_are_one_part_in_a_hundred() {
         let begun = scans(|second| 8000 + second * 3, 20_000, Duration::from_secs(10));
-        assert!(begun[0] >= 240, "{begun:?}");
+        assert!(begun[0] >= 960, "{begun:?}");
         assert_eq!(begun.len(), 3);
         for (made, second) in begun.iter().enumerate().skip(1) {
             assert!((made as u64 + 1) * 10 * 100 <= *second, "{begun:?}");

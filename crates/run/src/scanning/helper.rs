@@ -11,6 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Above its index a helper needs this much address space: buffers, and what the allocator holds back.
 const SLACK: Bytes = Bytes::from_mib(96);
+/// A helper that takes longer hangs, or is on a machine that has no time for it.
+const LONGEST_SECONDS: u32 = 300;
 /// A command is cut at this length.
 const COMMAND_CHARS: usize = 200;
 /// The most that is read of a task.
@@ -34,6 +36,9 @@ fn yield_to_the_job() {
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let _ = nix::sys::prctl::set_pdeathsig(Some(nix::sys::signal::Signal::SIGKILL));
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
+    // A recorder blocks its signals; ours must be heard, because whatever hangs here ends by one.
+    let _ = nix::sys::signal::SigSet::empty().thread_set_mask();
+    nix::unistd::alarm::set(LONGEST_SECONDS);
     be_nice();
 }
 

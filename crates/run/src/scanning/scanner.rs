@@ -175,6 +175,8 @@ fn start(program: &Path, pid: u32, task: &Task, doors: Option<&Doors>) -> std::i
     inherit(FdFlag::empty())?;
     let child = Command::new(program)
         .arg("scan-helper")
+        // At its cap the helper has no memory left to print a backtrace with, and would wait for it for ever.
+        .env("RUST_BACKTRACE", "0")
         .stdin(input)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
