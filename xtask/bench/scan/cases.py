@@ -78,20 +78,17 @@ def native_leak(rounds):
 
 
 def fragmentation(rounds):
-    """Buffers are freed, but a small block behind each pins the heap."""
-    free = LIBC.free
-    free.argtypes = [ctypes.c_void_p]
-    for _ in range(rounds):
-        blocks = []
-        for _ in range(60):
-            blocks.append(LIBC.malloc(20_000))
-            LIBC.memset(blocks[-1], 1, 20_000)
-            LIBC.malloc(2_000)
-        # The next buffers are larger: what was freed does not fit them.
+    """Buffers shrink to a small block at their head, which pins the heap: the rest is free and fits nothing later."""
+    LIBC.realloc.restype = ctypes.c_void_p
+    LIBC.realloc.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    for number in range(rounds):
+        # Each time a little larger: what was freed before does not fit.
+        size = 20_000 + 64 * number
+        blocks = [LIBC.malloc(size) for _ in range(60)]
         for block in blocks:
-            free(block)
-        LIBC.memset(LIBC.malloc(24), 1, 24)
-        fragmentation.size = getattr(fragmentation, "size", 20_000) + 64
+            LIBC.memset(block, 1, size)
+        for block in blocks:
+            LIBC.realloc(block, 200)
         yield
 
 
@@ -100,20 +97,22 @@ def thread_arenas(rounds):
     free = LIBC.free
     free.argtypes = [ctypes.c_void_p]
 
-    def work(gate):
+    def work(gate, ready):
         blocks = [LIBC.malloc(50_000) for _ in range(60)]
         for block in blocks:
             LIBC.memset(block, 1, 50_000)
         pin = LIBC.malloc(100)
         for block in blocks:
             free(block)
+        ready.set()
         gate.wait()
         return pin
 
     gate = threading.Event()
-    for _ in range(min(rounds, 100)):
-        threading.Thread(target=work, args=(gate,), daemon=True).start()
-        time.sleep(0.005)
+    for _ in range(rounds):
+        ready = threading.Event()
+        threading.Thread(target=work, args=(gate, ready), daemon=True).start()
+        ready.wait()
         yield
 
 
