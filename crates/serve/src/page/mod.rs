@@ -193,7 +193,8 @@ pub(crate) fn safe_json<T: Serialize>(value: &T) -> String {
     json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
-fn figure(subject: Subject<'_>, main: &Verdict) -> Figure {
+/// The main figure of an answer.
+pub(crate) fn figure(subject: Subject<'_>, main: &Verdict) -> Figure {
     let drawing = &main.drawing;
     let marks = match subject {
         Subject::Recording(recording) => Marked::of_recording(recording, drawing.axis),

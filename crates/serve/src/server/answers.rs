@@ -7,6 +7,7 @@ use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use lowtide_verdict::Kind;
 use serde::Deserialize;
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -17,6 +18,8 @@ use tokio_stream::wrappers::WatchStream;
 
 /// The document that describes this API.
 pub(crate) const OPENAPI: &str = include_str!("../../../../docs/openapi.json");
+/// Letters of a search.
+const LONGEST_SEARCH: usize = 1024;
 /// A viewer who hears nothing for this long is told that we are still here.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
@@ -62,7 +65,27 @@ pub(crate) struct Wanted {
     pub(crate) page: Option<u32>,
 }
 
+impl Wanted {
+    /// What is asked for that is not to be had.
+    fn unknown(&self) -> Option<&'static str> {
+        let kinds: Vec<&str> = Kind::ALL.iter().map(|kind| kind.word()).collect();
+        let known = |value: &str, all: &[&str]| value.is_empty() || all.contains(&value);
+        let checks = [
+            (known(&self.verdict, &kinds), "there is no such verdict"),
+            (known(&self.outcome, &["fits", "tight", "exceeds", "unknown"]), "there is no such outcome"),
+            (known(&self.state, &["running", "finished", "cut_off"]), "there is no such state"),
+            (known(&self.sort, &["oldest", "name", "peak", "length"]), "there is no such order"),
+            (self.q.chars().count() <= LONGEST_SEARCH, "this is too long to be searched for"),
+            (self.page != Some(0), "pages are counted from 1"),
+        ];
+        checks.into_iter().find(|(good, _)| !good).map(|(_, words)| words)
+    }
+}
+
 pub(crate) async fn runs(State(shop): State<Arc<Shop>>, Query(wanted): Query<Wanted>) -> Response {
+    if let Some(words) = wanted.unknown() {
+        return (StatusCode::BAD_REQUEST, format!("{words}\n")).into_response();
+    }
     let listed = super::pages::listed(&shop, &wanted);
     json(
         StatusCode::OK,

@@ -134,8 +134,9 @@ impl Library {
             None => true,
             Some((content, when, _)) => *content != entry.content && when.elapsed() >= AGAIN,
         };
-        // Missing ones first: a list without words helps nobody.
-        let missing = entries.iter().find(|(_, entry)| entry.summed.is_none());
+        // Missing ones first, the newest of them first: that is the page people open.
+        let missing = entries.iter().filter(|(_, entry)| entry.summed.is_none());
+        let missing = missing.max_by_key(|(_, entry)| entry.content.changed_ns);
         let (id, entry) = missing.or_else(|| entries.iter().find(|(_, entry)| old(entry)))?;
         Some((id.clone(), entry.path.clone(), entry.content))
     }

@@ -1,6 +1,6 @@
 //! One run in a list: small enough that ten thousand of them are quick.
 
-use crate::page::{Page, Subject};
+use crate::page::{Page, Subject, figure};
 use lowtide_model::{Recording, RunState};
 use lowtide_verdict::{Fits, Kind, RunVerdict, judge_recording, rank_of};
 use serde::{Deserialize, Serialize};
@@ -46,31 +46,35 @@ impl Judged {
         Ok(Self { recording, run })
     }
 
+    /// What people call it.
+    fn name<'a>(&'a self, id: &'a str) -> &'a str {
+        if self.recording.meta.name.is_empty() { id } else { &self.recording.meta.name }
+    }
+
     pub(crate) fn page(&self, id: &str) -> Page {
-        let name = &self.recording.meta.name;
-        let name = if name.is_empty() { id } else { name };
-        Page::new(name, Subject::Recording(&self.recording), &self.run)
+        Page::new(self.name(id), Subject::Recording(&self.recording), &self.run)
     }
 
     pub(crate) fn summary(&self, id: &str) -> Summary {
-        let page = self.page(id);
+        let figure = figure(Subject::Recording(&self.recording), &self.run.main);
+        let last = self.recording.samples.last().map(|row| row.tick);
         let (meta, main) = (&self.recording.meta, &self.run.main);
         Summary {
             id: id.to_owned(),
             run_id: meta.run_id.clone(),
-            name: page.name.clone(),
+            name: self.name(id).to_owned(),
             command: meta.argv.join(" ").chars().take(300).collect(),
             host: meta.host.clone(),
             rank: rank_of(&self.recording),
             started_unix_ns: meta.started_unix_ns,
-            seconds: page.about.seconds.unwrap_or_default(),
+            seconds: meta.ended.or(last).unwrap_or_default().seconds(),
             state: meta.state,
             verdict: Some(main.verdict),
             outcome: Some(main.outcome.is),
             headline: main.headline.clone(),
-            peak_bytes: page.figure.line.peak().unwrap_or_default(),
+            peak_bytes: figure.line.peak().unwrap_or_default(),
             limit_bytes: main.outcome.limit_bytes,
-            spark: spark(&page.figure.line.x, &page.figure.line.high),
+            spark: spark(&figure.line.x, &figure.line.high),
             error: None,
         }
     }
