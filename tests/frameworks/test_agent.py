@@ -1,6 +1,7 @@
 """The agent alone, on every Python the machine has, with stand-ins for frameworks: it is there, and never in the way.
 
-Interpreters: those of pyenv, python3.9 to python3.14 on the path, and what LOWTIDE_TEST_PYTHONS names (by colons).
+Interpreters: those of pyenv, python3.9 to python3.14 on the path, the one that tests/python314.py fetched, and what
+LOWTIDE_TEST_PYTHONS names (by colons).
 """
 
 import glob
@@ -19,6 +20,7 @@ def interpreters():
     names = [n for n in named if n] + [sys.executable]
     names += [shutil.which(f"python3.{minor}") for minor in range(9, 15)]
     names += sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python")))
+    names += glob.glob(os.path.join(os.path.dirname(__file__), "../../target/python3.14/usr/bin/python3.14"))
     found = {}
     for name in filter(None, names):
         ask = [name, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]

@@ -156,6 +156,9 @@ pub(crate) struct WatchArgs {
     /// The job whose command contains this text
     #[arg(long = "match", value_name = "TEXT", conflicts_with = "pid")]
     pub(crate) matching: Option<String>,
+    /// Bring lowtide's agent into the job's Python (3.14 and later), for steps and epochs; without it the job is not touched
+    #[arg(long)]
+    pub(crate) agent: bool,
     /// Plain lines instead of the full screen
     #[arg(long)]
     pub(crate) lines: bool,

@@ -419,7 +419,7 @@ fn a_python_that_no_recorder_started_is_watched_and_said_to_have_no_marks() {
     command.arg(&file);
     let mut running = Running::start(command, file.clone());
     let said = running.wait_for_line("warning: no steps or epochs");
-    assert!(said.contains("`lowtide mark --run PID`"), "{said}");
+    assert!(said.contains("was not started by `lowtide run`"), "{said}");
     let mut mark = stage.command(&["mark", "step", "3", "--run", &job.id().to_string()]);
     assert!(mark.status().unwrap().success());
     drop(job.stdin.take());

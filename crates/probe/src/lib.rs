@@ -21,6 +21,7 @@ mod open_file;
 mod pagemap;
 pub mod parse;
 mod process;
+mod program;
 mod root;
 pub mod tree;
 
@@ -29,4 +30,5 @@ pub use identity::{ENV_ALLOWED, ENV_ALLOWED_PREFIXES, Identity, variable};
 pub use pagemap::ExclusivePages;
 pub use parse::{Stat, Statm, Status};
 pub use process::{ProcessReader, stat_of};
+pub use program::{Program, mapped, program, sees};
 pub use root::Root;

@@ -48,16 +48,27 @@ pub(crate) fn prepare(private: Option<&Path>, run_id: &str, with_agent: bool) ->
     if make_private(private).and_then(|()| make_private(&marks)).is_err() {
         return Prepared { marks: None, environment: without_us(&get) };
     }
-    let agent = private.join(AGENT_FOLDER);
+    let agent = folder(private);
     let agent = (with_agent && lay_out(&agent).is_ok()).then_some(agent);
     let environment = environment(&get, private, run_id, agent.as_deref());
     Prepared { marks: Some(marks), environment }
 }
 
+/// The folder with the agent's files.
+pub(crate) fn folder(private: &Path) -> PathBuf {
+    private.join(AGENT_FOLDER)
+}
+
+/// Removes the agent's files, which nobody took; pages stay.
+pub(crate) fn clear_unused(private: &Path) {
+    let _ = std::fs::remove_dir_all(folder(private));
+    let _ = std::fs::remove_dir(private.join(MARKS_FOLDER));
+}
+
 /// Removes what the job needs no more.
 pub(crate) fn clear(private: Option<&Path>) {
     if let Some(private) = private {
-        let _ = std::fs::remove_dir_all(private.join(AGENT_FOLDER));
+        let _ = std::fs::remove_dir_all(folder(private));
         let _ = std::fs::remove_dir_all(private.join(MARKS_FOLDER));
         let _ = std::fs::remove_dir(private);
     }

@@ -15,6 +15,7 @@ mod oom;
 mod pace;
 mod places;
 mod python;
+mod remote;
 mod rows;
 pub mod scanning;
 mod session;
@@ -36,7 +37,7 @@ use gpu::GpuHelper;
 use lowtide_model::{Exit, Meta, ProcKey, RunState, Source};
 use lowtide_probe::events::{Feed, Scope};
 use lowtide_probe::tree::Tree;
-use lowtide_probe::{Ending, Root, clock, host, limits, stat_of, variable};
+use lowtide_probe::{Ending, Root, clock, host, limits, mapped, stat_of, variable};
 use lowtide_store::{StoreError, Writer, mask_argv};
 use lowtide_wire::Snapshot;
 use pace::Pace;
@@ -104,7 +105,7 @@ pub struct Options {
     pub companions: Vec<u32>,
     /// The folder in which a process that is watched says its pages are; else its environment is asked.
     pub marks: Option<PathBuf>,
-    /// Whether Python processes of the job get lowtide's agent.
+    /// Whether Python processes of the job get lowtide's agent: at their start, or while they run (3.14 and later).
     pub agent: bool,
     /// Whether the largest process is scanned when its floor rises.
     pub scans: bool,
@@ -215,15 +216,26 @@ pub fn watch(pid: u32, options: &Options, listener: &mut dyn Listener) -> Result
     let tree = Tree::attached(&root, pid);
     let ending = Ending::of(pid).known();
     // What a recorder before us gave the job still stands: its pages are read from where they are.
-    let told = || tree.living().find_map(|key| variable(&root, key.pid, MARKS_VARIABLE).known());
-    let left = if options.marks.is_none() { told().map(PathBuf::from) } else { None };
+    let left = if options.marks.is_none() { marks_of(&root, &tree) } else { None };
     let marks = options.marks.clone().or_else(|| left.clone());
+    let private = options.private_dir.as_deref();
+    let ours = if options.agent { agent::prepare(private, &options.run_id, true).marks } else { None };
+    let marks = marks.or(ours);
     let setting = Setting { root, signals, tree, feed, writer, meta, gpu, own, started, pid, marks };
     let finished = record(setting, Subject::Stranger(ending), options, listener)?;
     if stat_of(&Root::live(), pid).known().is_none_or(|stat| stat.is_dead()) {
         left.as_deref().into_iter().for_each(agent::clear_left_behind);
+        agent::clear(private);
     }
     Ok(finished)
+}
+
+/// The folder in which a job that already runs has its pages: as a recorder told it, or where one lies that it holds.
+fn marks_of(root: &Root, tree: &Tree) -> Option<PathBuf> {
+    let told = || tree.living().find_map(|key| variable(root, key.pid, MARKS_VARIABLE).known());
+    let told = told().map(PathBuf::from).filter(|folder| marks::is_private(folder));
+    let held = |key: ProcKey| mapped(root, key.pid, &marks::name_of(key)).known();
+    told.or_else(|| Some(tree.living().find_map(held)?.parent()?.to_owned()))
 }
 
 struct Setting {

@@ -54,9 +54,9 @@ impl Marks {
         self.notices.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether there is a place where pages could come.
-    pub(crate) fn possible(&self) -> bool {
-        self.folder.is_some()
+    /// The place where pages come, if there is one.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
     }
 
     /// Processes with a page.
@@ -255,7 +255,8 @@ fn notices(folder: &Path) -> Option<Inotify> {
     Some(inotify)
 }
 
-fn is_private(folder: &Path) -> bool {
+/// Whether this is a folder that only this user can reach into.
+pub(crate) fn is_private(folder: &Path) -> bool {
     let found = std::fs::symlink_metadata(folder);
     found.is_ok_and(|found| {
         found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw() && found.mode().trailing_zeros() >= 6
@@ -263,7 +264,7 @@ fn is_private(folder: &Path) -> bool {
 }
 
 /// A page's file name: `PID.START`.
-fn name_of(key: ProcKey) -> String {
+pub(crate) fn name_of(key: ProcKey) -> String {
     format!("{}.{}", key.pid, key.start_ticks)
 }
 

@@ -14,12 +14,14 @@ pub(crate) enum Python {
 /// What the command line says; nothing for what is no Python.
 pub(crate) fn of(argv: &[String]) -> Option<Python> {
     let (program, words) = argv.split_first()?;
-    let name = Path::new(program).file_name()?.to_str()?;
-    let version = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"))?;
-    if !version.chars().all(|c| c.is_ascii_digit() || c == '.' || c == 't') {
-        return None;
-    }
-    Some(flag(words).map_or(Python::Open, Python::Shut))
+    is_name(Path::new(program)).then(|| flag(words).map_or(Python::Open, Python::Shut))
+}
+
+/// Whether a program of this name is a Python.
+pub(crate) fn is_name(program: &Path) -> bool {
+    let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let version = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
+    version.is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.' || c == 't'))
 }
 
 fn flag(words: &[String]) -> Option<&'static str> {

@@ -3,6 +3,7 @@
 //! One thread does it all but writing to disk, which has a thread of its own in `store`: a hung disk never delays a
 //! sample or a signal. Waiting is one `epoll_wait`; a quiet machine wakes us once a tick.
 
+mod bringing;
 mod farewell;
 mod marking;
 mod scanning;
@@ -129,6 +130,8 @@ pub(crate) struct Live {
     told: Option<Tick>,
     /// What was said and is not said again.
     said: BTreeSet<Once>,
+    /// Processes that were asked to load the agent, and when.
+    asked: Option<(Tick, Vec<ProcKey>)>,
     /// Deaths whose exit is not known yet, and until when to wait for it.
     deaths: Vec<(Change, u64)>,
     /// Something was written that should be on disk soon.
@@ -158,6 +161,7 @@ impl Live {
             feed_armed: false,
             told: None,
             said: BTreeSet::new(),
+            asked: None,
             deaths: Vec::new(),
             notable: false,
             cpu_before_ns: own_cpu_ns(),

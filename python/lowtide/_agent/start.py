@@ -33,10 +33,10 @@ HOOKS = {
 }
 
 
-def start():
+def start(marks=None):
     """Opens the page and installs the import hook; does nothing where nobody records, and never raises."""
     try:
-        if page.open_page() is not None:
+        if page.open_page(marks) is not None:
             atexit.register(_leave)
             imports.install({name: _later(*where) for name, where in HOOKS.items()})
     except Exception:

@@ -37,6 +37,11 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
     let asked_for = |run: &&Run| args.pid.is_some_and(|pid| run.holds(pid)) || run.is_named(args);
     if let Some(run) = recorded.iter().find(asked_for) {
         render::say(&format!("following {} ({})\n", run.snapshot.name, run.snapshot.recording))?;
+        if args.agent {
+            render::complain(
+                "lowtide: --agent does nothing here: only who records a job can bring the agent into it\n",
+            );
+        }
         return follow(&run.socket, args, args.length).map(|()| ExitCode::SUCCESS);
     }
     match wanted(args)? {
@@ -196,6 +201,7 @@ fn start_recorder(args: &WatchArgs, pid: u32) -> Result<(Child, PathBuf, Option<
     for (when, hook) in args.recording.on.iter().filter(|(when, _)| *when != HookWhen::End) {
         command.arg("--on").arg(format!("{}={hook}", when.word()));
     }
+    command.args(args.agent.then_some("--agent"));
     command.args(args.recording.no_scan.then_some("--no-scan"));
     // A group of its own: a Ctrl-C that ends the view must not cut the recording, and neither must a closed terminal.
     command.process_group(0);
@@ -241,6 +247,7 @@ fn record(args: &WatchArgs, pid: u32) -> Result<ExitCode, Failure> {
     let mut options = recorder::options(&args.recording, &comm.unwrap_or_else(|| top.to_string()))?;
     options.length = args.length;
     options.marks.clone_from(&args.marks);
+    options.agent = args.agent;
     let mut console = Console::for_recorder();
     lowtide_run::watch(top, &options, &mut console)?;
     Ok(ExitCode::SUCCESS)

@@ -2,7 +2,6 @@
 //! the one line that says where the agent is.
 
 use super::{Once, Session, Subject};
-use crate::crew::Member;
 use crate::marks::Moment;
 use crate::python::{self, Python};
 use crate::socket::Wanted;
@@ -16,11 +15,7 @@ const SETTLE: Duration = Duration::from_secs(4);
 /// ... or, while no framework is hooked, this long for it to be imported.
 const LONGEST: Duration = Duration::from_secs(10);
 /// A Python that has lived this long without a page has no agent.
-const LATE: Duration = Duration::from_secs(5);
-
-/// What `watch` says of a Python job that no recorder started.
-const NO_MARKS: &str = "no steps or epochs: this Python was not started by `lowtide run`, and lowtide can't bring its agent into \
-                        a Python that runs; `lowtide mark --run PID` can mark it";
+pub(super) const LATE: Duration = Duration::from_secs(5);
 
 impl Session<'_> {
     fn moment(&self) -> Moment {
@@ -82,8 +77,11 @@ impl Session<'_> {
         if self.live.said.contains(&Once::Agent) {
             return;
         }
+        if matches!(self.subject, Subject::Stranger(_)) {
+            return self.see_to_a_strangers_agent();
+        }
         if !self.options.agent {
-            return self.say_that_marks_cannot_come();
+            return;
         }
         let now = self.live.now;
         let ready = match self.marks.first() {
@@ -96,28 +94,15 @@ impl Session<'_> {
         if !ready {
             return;
         }
-        self.live.said.insert(Once::Agent);
         let text = self.agent_words();
-        self.event(EventKind::Note, None, text.clone());
-        self.listener.say(&text);
-    }
-
-    /// A Python that was not started under a recorder has no agent, and none can be brought into it.
-    fn say_that_marks_cannot_come(&mut self) {
-        let stranger = matches!(self.subject, Subject::Stranger(_));
-        let is_python = |member: &Member| python::of(&member.facts.argv).is_some();
-        if !stranger || self.marks.possible() || !self.crew.members().any(is_python) {
-            return;
-        }
-        self.live.said.insert(Once::Agent);
-        self.warn(NO_MARKS.to_owned());
+        self.say_of_the_agent(&text);
     }
 
     fn agent_words(&mut self) -> String {
         let agents = self.marks.agents();
         let mut parts = Vec::new();
         if agents > 0 {
-            parts.push(format!("agent in {agents} {}", if agents == 1 { "process" } else { "processes" }));
+            parts.push(in_processes(agents));
         }
         parts.extend(self.worker_words());
         for (pid, flag) in self.pythons_without_agent().take(2) {
@@ -127,6 +112,13 @@ impl Session<'_> {
             });
         }
         parts.join("; ")
+    }
+
+    /// The one calm line.
+    pub(super) fn say_of_the_agent(&mut self, text: &str) {
+        self.live.said.insert(Once::Agent);
+        self.event(EventKind::Note, None, text.to_owned());
+        self.listener.say(text);
     }
 
     fn worker_words(&mut self) -> Option<String> {
@@ -152,4 +144,8 @@ impl Session<'_> {
             .filter(|member| !self.marks.knows(member.facts.key))
             .filter_map(|member| Some((member.facts.key.pid, python::of(&member.facts.argv)?)))
     }
+}
+
+pub(super) fn in_processes(agents: usize) -> String {
+    format!("agent in {agents} {}", if agents == 1 { "process" } else { "processes" })
 }

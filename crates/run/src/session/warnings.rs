@@ -35,6 +35,11 @@ impl Session<'_> {
     pub(super) fn warn(&mut self, text: String) {
         self.event(EventKind::Warning, None, text.clone());
         self.listener.warn(&text);
+        self.show(text);
+    }
+
+    /// On every screen that follows us.
+    pub(super) fn show(&mut self, text: String) {
         if self.live.warnings.len() >= WARNINGS_KEPT {
             self.live.warnings.pop_front();
         }
