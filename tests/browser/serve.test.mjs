@@ -82,6 +82,25 @@ test("a run is followed while it grows, and the reader's zoom stays", async (t) 
   assert.deepEqual(seen.errors, []);
 });
 
+test("a run whose recorder was killed is said to be cut off, on its page and in the list", async (t) => {
+  const dir = folder(t);
+  const recorder = start(t, stage, "--live", join(dir, "live.tide"), "60");
+  const s = await server(t, dir);
+  const { page } = await browser(t);
+  await judged(s);
+  await page.goto(s.url);
+  await page.goto(`${s.origin}/run/live`);
+  await page.locator(".state-running").waitFor();
+  recorder.kill("SIGKILL");
+  await page.locator(".state-cut-off").waitFor({ timeout: 40000 });
+  assert.match(await page.locator("#live").innerText(), /The run is over/);
+  await page.goto(s.origin);
+  while (!(await page.locator(".state-cut-off").count())) {
+    await new Promise((done) => setTimeout(done, 500));
+    await page.reload();
+  }
+});
+
 test("ranks of one run stand together and the one that differs is named", async (t) => {
   const s = await server(t, await staged(t));
   await judged(s);

@@ -16,6 +16,8 @@ use tokio::sync::watch;
 
 /// Time between two looks at a file.
 const LOOK: Duration = Duration::from_secs(1);
+/// A file that did not change for this long is looked at all the same.
+const QUIET: Duration = Duration::from_secs(10);
 /// Reading and judging may take one part in so many of the time.
 const SHARE: u32 = 10;
 
@@ -57,13 +59,15 @@ impl Followers {
 /// Reads a run again whenever its file changed, until nobody watches or the run is over.
 async fn follow(shop: &Arc<Shop>, id: &str, sender: &watch::Sender<Option<Arc<str>>>) {
     let mut seen = Content::default();
+    let mut read_at = Instant::now();
     loop {
         let begun = Instant::now();
         let mut over = false;
         match shop.library.path(id) {
             None => over = true,
-            Some((path, content)) if content != seen => {
-                seen = content;
+            // A recorder that was killed changes its file no more; that it is gone shows only by looking.
+            Some((path, content)) if content != seen || read_at.elapsed() > QUIET => {
+                (seen, read_at) = (content, Instant::now());
                 let name = id.to_owned();
                 let read = tokio::task::spawn_blocking(move || tell(&path, &name)).await;
                 if let Ok(Some((line, state))) = read {
@@ -71,7 +75,6 @@ async fn follow(shop: &Arc<Shop>, id: &str, sender: &watch::Sender<Option<Arc<st
                     sender.send_replace(Some(line.into()));
                 }
             }
-            // A recorder that was killed changes its file no more, but its state changes.
             Some(_) => {}
         }
         if shop.followers.leave(id, sender, over) {

@@ -6,6 +6,7 @@
 
 use super::Shop;
 use super::summary::{Judged, Summary};
+use lowtide_model::RunState;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -17,6 +18,8 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_secs(2);
 /// A run that goes on is summed up again at most this often.
 const AGAIN: Duration = Duration::from_secs(5);
+/// ... and at least this often, changed or not.
+const QUIET: Duration = Duration::from_secs(15);
 /// Folders below the given one that are looked through: one a node, say.
 const DEEPEST: usize = 2;
 /// Files beyond these are not shown.
@@ -132,7 +135,11 @@ impl Library {
         let entries = self.entries();
         let old = |entry: &Entry| match &entry.summed {
             None => true,
-            Some((content, when, _)) => *content != entry.content && when.elapsed() >= AGAIN,
+            // A recorder that was killed changes its file no more.
+            Some((content, when, summary)) => {
+                let goes_on = summary.state == Some(RunState::Running) && when.elapsed() >= QUIET;
+                goes_on || (*content != entry.content && when.elapsed() >= AGAIN)
+            }
         };
         // Missing ones first, the newest of them first: that is the page people open.
         let missing = entries.iter().filter(|(_, entry)| entry.summed.is_none());
@@ -167,7 +174,7 @@ impl Library {
         let mut entries = self.entries();
         for (id, (content, summary)) in kept.runs {
             // A run that went on may have ended without a word: it is looked at again.
-            let sure = summary.state == Some(lowtide_model::RunState::Finished);
+            let sure = summary.state == Some(RunState::Finished);
             if let Some(entry) = entries.get_mut(&id).filter(|entry| sure && entry.content == content) {
                 entry.summed = Some((content, Instant::now(), Arc::new(summary)));
             }
