@@ -21,8 +21,8 @@ class Trainer:
         self.keep, self.kept = keep, []
 
     def train(self):
-        for _ in range(60):
-            self.kept.append(bytearray(1_500_000))
+        for _ in range(250):
+            self.kept.append(bytearray(400_000))
             if not self.keep:
                 self.kept.clear()
             time.sleep(0.02)

@@ -67,7 +67,7 @@ fn together(found: Vec<Suspect>) -> Vec<Suspect> {
         };
         match lines.iter_mut().find(same) {
             Some(line) => {
-                line.count += one.count;
+                line.count = line.count.saturating_add(one.count);
                 line.bytes = line.bytes.saturating_add(one.bytes);
                 line.at_least |= one.at_least;
             }
