@@ -63,6 +63,7 @@ pub(crate) fn package(rest: &[String]) -> Result<(), String> {
 pub(crate) fn frameworks(rest: &[String]) -> Result<(), String> {
     run(Command::new("python3").arg("tests/frameworks/build.py").current_dir(root()))?;
     run(cargo().args(["build", "--locked", "--package", "lowtide"]))?;
+    run(cargo().args(["build", "--locked", "--package", "lowtide-run", "--example", "checkpoints"]))?;
     let interpreter = root().join("target/frameworks-python/bin/python");
     let mut command = with_default_signals(&Command::new(interpreter));
     command.args(["-m", "pytest", "-q", "--durations=10", "tests/frameworks"]).args(rest);

@@ -4,6 +4,7 @@
 
 mod agent;
 mod anchor;
+pub mod checkpoints;
 mod crew;
 mod gpu;
 mod history;

@@ -1,0 +1,114 @@
+//! Whole files, every way to cut them, and bytes that lie about their sizes.
+
+use super::*;
+use crate::checkpoints::made;
+use proptest::prelude::*;
+
+type Check = fn(&[u8]) -> Result<(), Flaw>;
+
+fn zip_of(bytes: &[u8]) -> Result<zip::Archive, Flaw> {
+    zip::archive(bytes)
+}
+
+#[test]
+fn a_whole_file_is_whole_and_no_part_of_it_is() {
+    let torch = made::torch(&made::pickle("global_step", 40));
+    let wide = made::wide_zip(&[("archive/data.pkl", b"\x80\x02}.")]);
+    let tensors = made::safetensors(&[("a", 40), ("b", 24)]);
+    let hdf5 = made::hdf5(4096);
+    let json = br#"{"loss": [NaN, -Infinity, 1e-3], "text": "a \" } b", "global_step": 12}"#.to_vec();
+    let checks: [(&str, Vec<u8>, Check); 5] = [
+        ("zip", torch, |bytes| zip_of(bytes).map(drop)),
+        ("wide zip", wide, |bytes| zip_of(bytes).map(drop)),
+        ("safetensors", tensors, |bytes| safetensors::whole(bytes)),
+        ("hdf5", hdf5, |bytes| hdf5::whole(bytes)),
+        ("json", json, |bytes| json::whole(bytes)),
+    ];
+    for (name, bytes, check) in checks {
+        assert_eq!(check(&bytes), Ok(()), "{name}");
+        for length in 0..bytes.len() {
+            assert!(check(&bytes[..length]).is_err(), "{name} of {length} of {} bytes", bytes.len());
+        }
+    }
+}
+
+#[test]
+fn a_torch_file_tells_its_step_whatever_number_python_wrote() {
+    for step in [0, 7, 255, 256, 65_535, 65_536, 2_147_483_647, 2_147_483_648, 1 << 40] {
+        let bytes = made::torch(&made::pickle("global_step", step));
+        let (at, length) = zip_of(&bytes).unwrap().pickle.unwrap();
+        assert_eq!(pickle::told(&bytes[..], at, length).step, Some(step));
+    }
+    let other = made::pickle("learning_rate", 3);
+    assert_eq!(pickle::told(&other[..], 0, other.len() as u64), pickle::Told::default());
+}
+
+#[test]
+fn a_file_that_is_longer_than_it_says_is_wrong_not_cut() {
+    let mut tensors = made::safetensors(&[("a", 8)]);
+    tensors.push(0);
+    assert_eq!(safetensors::whole(&tensors[..]), Err(Flaw::Wrong("is longer than its tensors".into())));
+    assert!(matches!(json::whole(&b"{} {"[..]), Err(Flaw::Wrong(_))));
+}
+
+#[test]
+fn sizes_that_lie_are_found_out_before_anything_is_read() {
+    let mut header = u64::MAX.to_le_bytes().to_vec();
+    header.extend(b"{}");
+    assert!(matches!(safetensors::whole(&header[..]), Err(Flaw::Wrong(_))));
+    let far = br#"{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,18446744073709551615]}}"#;
+    let mut huge = (far.len() as u64).to_le_bytes().to_vec();
+    huge.extend(far);
+    assert!(matches!(safetensors::whole(&huge[..]), Err(Flaw::Wrong(_))));
+    let mut zip = made::torch(b"\x80\x02}.");
+    let at = zip.len() - 22;
+    zip[at + 12..at + 16].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert!(matches!(zip_of(&zip), Err(Flaw::Wrong(_))));
+    zip[at + 12..at + 16].copy_from_slice(&1_u32.to_le_bytes());
+    assert!(matches!(zip_of(&zip), Err(Flaw::Wrong(_))));
+    let deep = vec![b'['; 100_000];
+    assert!(matches!(json::whole(&deep[..]), Err(Flaw::Wrong(_))));
+}
+
+#[test]
+fn only_the_outermost_object_is_asked_for_a_number() {
+    let text = br#"{"log_history": [{"global_step": 3}], "x": {"global_step": 4}, "global_step": 5, "y": "global_step"}"#;
+    assert_eq!(json::number_under(&text[..], "global_step"), Ok(Some(5)));
+    assert_eq!(json::number_under(&br#"{"global_step": "many"}"#[..], "global_step"), Ok(None));
+    assert_eq!(json::number_under(&br#"{"a": 1}"#[..], "global_step"), Ok(None));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+        check_all(&bytes);
+    }
+
+    #[test]
+    fn no_damage_panics(which in 0..4_usize, at: usize, value: [u8; 8], length in 1..9_usize, cut: Option<usize>) {
+        let mut bytes = match which {
+            0 => made::torch(&made::pickle("step", 3)),
+            1 => made::wide_zip(&[("a/data.pkl", b"\x80\x02}."), ("a/data/0", b"0123456789")]),
+            2 => made::safetensors(&[("a", 40)]),
+            _ => made::hdf5(200),
+        };
+        let at = at % bytes.len();
+        let end = (at + length).min(bytes.len());
+        bytes[at..end].copy_from_slice(&value[..end - at]);
+        if let Some(cut) = cut {
+            bytes.truncate(cut % (bytes.len() + 1));
+        }
+        check_all(&bytes);
+    }
+}
+
+fn check_all(bytes: &[u8]) {
+    if let Ok(archive) = zip::archive(bytes)
+        && let Some((at, length)) = archive.pickle
+    {
+        assert!(at + length <= bytes.len() as u64);
+        let _ = pickle::told(bytes, at, length);
+    }
+    let _ = (safetensors::whole(bytes), hdf5::whole(bytes), json::number_under(bytes, "a"));
+    let _ = (pickle::whole(bytes), pickle::told(bytes, 0, bytes.len() as u64));
+}
