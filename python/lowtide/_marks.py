@@ -128,7 +128,10 @@ def mark(name: str, number: float | None = None, **extra: Any) -> Mark:
 def should_stop() -> bool:
     """Whether the recorder asks this job to save and stop. For loops of your own; the callbacks ask by themselves."""
     page = _page.page()
-    return page is not None and bool(page.stop_requested())
+    if page is None:
+        return False
+    page.can(_page.CAN_STOP)
+    return bool(page.stop_requested())
 
 
 def stop_done() -> None:

@@ -1,9 +1,11 @@
 //! Every command and flag, declared once: parsing, help, completions and the man page all come from here.
 
+mod guarding;
 mod judging;
 mod scanning;
 mod showing;
 
+pub(crate) use guarding::{GuardArgs, Limit as GuardLimit};
 pub(crate) use judging::{AboutArgs, CheckArgs, CheckFormat, CompareArgs, ExplainArgs, GateArgs, StepRange};
 
 pub(crate) use scanning::ScanArgs;
@@ -92,7 +94,8 @@ pub(crate) enum Command {
 /// `lowtide run`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit code: the command's own (128 + N when signal N ended it); 2 when lowtide could not start it.\n\
+    after_help = "Exit code: the command's own (128 + N when signal N ended it); 75 when the guard stopped it in order to\n\
+resume and it was not resumed; 2 when lowtide could not start it.\n\
 Signals sent to lowtide reach the command exactly once. If lowtide is killed, the command runs on."
 )]
 pub(crate) struct RunArgs {
@@ -111,6 +114,8 @@ pub(crate) struct RunArgs {
     /// Send the run's series to a metrics engine while it runs, `http://vm:8428` say (Prometheus remote write)
     #[arg(long, value_name = "URL")]
     pub(crate) push: Option<String>,
+    #[command(flatten)]
+    pub(crate) guarding: GuardArgs,
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,

@@ -5,67 +5,18 @@
 mod support;
 
 use lowtide_model::EventKind;
-use std::path::PathBuf;
-use std::process::{Child, Command};
+use support::cgroup::Cgroup;
 use support::{Stage, read};
-
-/// A memory cgroup of our own with a limit, on whichever hierarchy this machine has the controller.
-struct Cgroup {
-    folder: PathBuf,
-}
-
-impl Cgroup {
-    fn new(limit: &str) -> Option<Self> {
-        let name = format!("lowtide-test-{}-{limit}", std::process::id());
-        let v1 = PathBuf::from("/sys/fs/cgroup/memory");
-        let (base, file) = if v1.is_dir() {
-            (v1, "memory.limit_in_bytes")
-        } else {
-            (PathBuf::from("/sys/fs/cgroup"), "memory.max")
-        };
-        let folder = base.join(name);
-        std::fs::create_dir(&folder).ok()?;
-        std::fs::write(folder.join(file), limit).ok()?;
-        Some(Self { folder })
-    }
-
-    /// The command, started inside.
-    fn inside(&self, command: &mut Command) -> Command {
-        let procs = self.folder.join("cgroup.procs");
-        let mut inside = Command::new("sh");
-        inside.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(procs).arg(command.get_program());
-        inside.args(command.get_args());
-        for (key, value) in command.get_envs() {
-            match value {
-                Some(value) => inside.env(key, value),
-                None => inside.env_remove(key),
-            };
-        }
-        inside
-    }
-
-    fn stranger(&self) -> Child {
-        self.inside(Command::new("sleep").arg("60")).spawn().unwrap()
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        support::eventually("the cgroup is empty", || {
-            std::fs::remove_dir(&self.folder).is_ok().then_some(())
-        });
-    }
-}
 
 #[test]
 fn a_job_killed_by_its_cgroups_limit_is_explained_and_one_killed_by_hand_is_not() {
     // Without a memory controller to write to, the counters of a fake tree stand in (crates/run, oom.rs).
-    let Some(cgroup) = Cgroup::new("67108864") else { return };
+    let Some(cgroup) = Cgroup::new(64 << 20) else { return };
     let stage = Stage::new();
     let file = stage.path("run.tide");
     let actor = stage.renamed("eater");
-    let mut command = stage.command(&["run", "--out", file.to_str().unwrap(), "--", &actor, "eat"]);
-    let output = cgroup.inside(&mut command).output().unwrap();
+    let command = stage.command(&["run", "--out", file.to_str().unwrap(), "--", &actor, "eat"]);
+    let output = cgroup.inside(&command).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(137), "{said}");
     assert!(
@@ -87,14 +38,14 @@ fn a_job_killed_by_its_cgroups_limit_is_explained_and_one_killed_by_hand_is_not(
 
 #[test]
 fn strangers_in_the_cgroup_make_it_likely_and_a_killed_grandchild_is_named() {
-    let Some(cgroup) = Cgroup::new("50331648") else { return };
+    let Some(cgroup) = Cgroup::new(48 << 20) else { return };
     let stage = Stage::new();
     let mut stranger = cgroup.stranger();
     let file = stage.path("run.tide");
     let (wrapper, eater) = (stage.renamed("wrap"), stage.renamed("eater"));
-    let mut command =
+    let command =
         stage.command(&["run", "--out", file.to_str().unwrap(), "--", &wrapper, "tree", &eater, "eat"]);
-    let output = cgroup.inside(&mut command).output().unwrap();
+    let output = cgroup.inside(&command).output().unwrap();
     let _ = stranger.kill();
     let _ = stranger.wait();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

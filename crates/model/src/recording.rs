@@ -101,6 +101,8 @@ pub enum EventKind {
     Warning,
     /// The job ended and left these running.
     Survivors,
+    /// What the guard did: asked, stopped, kept, began again. The numbers are in `data`.
+    Guard,
     /// Something else, in words.
     Note,
 }

@@ -101,7 +101,8 @@ impl Tree {
         }
     }
 
-    fn adopt_root(&mut self, pid: u32) {
+    /// The job was started again, as this process. Call it before the next update.
+    pub fn adopt_root(&mut self, pid: u32) {
         let now = clock::boot_ns();
         let start_ticks =
             stat_of(&self.root, pid).known().map_or(clock::ticks_of(now), |stat| stat.start_ticks);

@@ -1,5 +1,6 @@
 //! Starting the job so that it cannot tell that we are there: its caller's terminal, descriptors, limits and signal mask.
 
+use crate::checkpoints::{CHECKPOINT_VARIABLE, RESUME_VARIABLE};
 use lowtide_model::Exit;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -68,9 +69,26 @@ pub(crate) struct Restore {
     pub(crate) environment: crate::agent::Environment,
 }
 
+impl Restore {
+    /// The same with variables of this start alone; those of another start are taken out.
+    pub(crate) fn with(&self, variables: &[(&'static str, OsString)]) -> Self {
+        let mut environment = self.environment.clone();
+        for name in [CHECKPOINT_VARIABLE, RESUME_VARIABLE] {
+            let value = variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
+            environment.push((name.into(), value));
+        }
+        Self { mask: self.mask, descriptors: self.descriptors, environment }
+    }
+}
+
 /// Starts the job.
-pub(crate) fn start(spec: JobSpec, restore: &Restore) -> Result<Child, StartError> {
-    let (program, arguments) = spec.argv.split_first().ok_or(StartError::Nothing)?;
+pub(crate) fn start(spec: &JobSpec, restore: &Restore) -> Result<Child, StartError> {
+    start_as(spec, &spec.argv, restore)
+}
+
+/// Starts the job with another command.
+pub(crate) fn start_as(spec: &JobSpec, argv: &[OsString], restore: &Restore) -> Result<Child, StartError> {
+    let (program, arguments) = argv.split_first().ok_or(StartError::Nothing)?;
     let mut command = Command::new(program);
     command.args(arguments);
     for (name, value) in &restore.environment {
@@ -79,10 +97,11 @@ pub(crate) fn start(spec: JobSpec, restore: &Restore) -> Result<Child, StartErro
             None => command.env_remove(name),
         };
     }
-    let slave = match spec.terminal {
+    let copy_of = |fd: &OwnedFd| fd.try_clone().map_err(|cause| refused(program, cause));
+    let slave = match &spec.terminal {
         Terminal::Callers => None,
         Terminal::Own(slave) => {
-            let copy = || slave.try_clone().map_err(|cause| refused(program, cause));
+            let copy = || copy_of(slave);
             command.stdout(copy()?);
             // What the caller led elsewhere stays there.
             if std::io::stdin().is_terminal() {
@@ -91,11 +110,11 @@ pub(crate) fn start(spec: JobSpec, restore: &Restore) -> Result<Child, StartErro
             if std::io::stderr().is_terminal() {
                 command.stderr(copy()?);
             }
-            Some(slave)
+            Some(copy()?)
         }
         Terminal::Piped(stdout, stderr) => {
-            stdout.map(|stdout| command.stdout(stdout));
-            stderr.map(|stderr| command.stderr(stderr));
+            stdout.as_ref().map(copy_of).transpose()?.map(|stdout| command.stdout(stdout));
+            stderr.as_ref().map(copy_of).transpose()?.map(|stderr| command.stderr(stderr));
             None
         }
     };

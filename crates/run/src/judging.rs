@@ -67,6 +67,11 @@ impl Judging {
         self.answer.as_ref().map(|answer| answer.headline.clone())
     }
 
+    /// The answer of this moment, whatever it costs.
+    pub(crate) fn now(&self) -> Verdict {
+        self.judge.verdict().main
+    }
+
     /// Asks, when it is time.
     pub(crate) fn ask(&mut self, now: Tick) -> News {
         if now < self.next {

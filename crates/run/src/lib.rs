@@ -7,6 +7,7 @@ mod anchor;
 pub mod checkpoints;
 mod crew;
 mod gpu;
+mod guard;
 mod history;
 mod hooks;
 mod job;
@@ -27,6 +28,7 @@ mod socket;
 mod steady;
 
 pub use agent::{MARKS_VARIABLE, RUN_VARIABLE, SOCKET_VARIABLE};
+pub use guard::{Chunk, GuardOptions, Guarded, Kept, Rung, Stop};
 pub use hooks::{Hook, HookWhen, Hooks};
 pub use job::{JobSpec, StartError, Terminal};
 pub use oom::OomCall;
@@ -35,6 +37,7 @@ pub use socket::SOCKET_NAME;
 
 use crew::Crew;
 use gpu::GpuHelper;
+use guard::Watch;
 use lowtide_model::{Exit, Meta, ProcKey, RunState, Source};
 use lowtide_probe::events::{Feed, Scope};
 use lowtide_probe::tree::Tree;
@@ -48,6 +51,7 @@ use signals::{Forwarder, Signals, Stand, Witness};
 use socket::ControlSocket;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::process::Child;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What is told while the job runs.
@@ -110,6 +114,8 @@ pub struct Options {
     pub agent: bool,
     /// Whether the largest process is scanned when its floor rises.
     pub scans: bool,
+    /// How the job is guarded, if it is.
+    pub guard: Option<GuardOptions>,
 }
 
 /// How a recording ended.
@@ -123,6 +129,8 @@ pub struct Finished {
     pub survivors: Vec<(ProcKey, String)>,
     /// Deaths that the kernel's OOM killer explains.
     pub ooms: Vec<OomCall>,
+    /// What the guard did.
+    pub guarded: Option<Guarded>,
 }
 
 /// Why a job could not be recorded.
@@ -167,7 +175,7 @@ pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Resu
     meta.started_unix_ns = unix_ns();
     let environment = prepared.environment;
     let restore = job::Restore { mask: signals.mask_before(), descriptors, environment };
-    let child = match job::start(job, &restore) {
+    let child = match first_start(&job, &restore, options) {
         Ok(child) => child,
         Err(error) => {
             // There was no job, so there is no recording.
@@ -188,7 +196,8 @@ pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Resu
     let tree = Tree::started(&root, pid, std::process::id(), &ignore);
     let forwarder = Forwarder { job: nix::unistd::Pid::from_raw(pid as i32), witness, stand };
     let marks = prepared.marks;
-    let setting = Setting { root, signals, tree, feed, writer, meta, gpu, own, started, pid, marks };
+    let watch = options.guard.clone().map(|guard| Box::new(Watch::new(guard, job, restore)));
+    let setting = Setting { root, signals, tree, feed, writer, meta, gpu, own, started, pid, marks, watch };
     let finished = record(setting, Subject::Job(forwarder), options, listener)?;
     if finished.survivors.is_empty() {
         agent::clear(options.private_dir.as_deref());
@@ -222,7 +231,8 @@ pub fn watch(pid: u32, options: &Options, listener: &mut dyn Listener) -> Result
     let private = options.private_dir.as_deref();
     let ours = if options.agent { agent::prepare(private, &options.run_id, true).marks } else { None };
     let marks = marks.or(ours);
-    let setting = Setting { root, signals, tree, feed, writer, meta, gpu, own, started, pid, marks };
+    let watch = None;
+    let setting = Setting { root, signals, tree, feed, writer, meta, gpu, own, started, pid, marks, watch };
     let finished = record(setting, Subject::Stranger(ending), options, listener)?;
     if stat_of(&Root::live(), pid).known().is_none_or(|stat| stat.is_dead()) {
         left.as_deref().into_iter().for_each(agent::clear_left_behind);
@@ -251,6 +261,14 @@ struct Setting {
     started: u64,
     pid: u32,
     marks: Option<PathBuf>,
+    watch: Option<Box<Watch>>,
+}
+
+/// The first start: a guarded job may begin from a checkpoint, and its command has a place for one.
+fn first_start(job: &JobSpec, restore: &job::Restore, options: &Options) -> Result<Child, StartError> {
+    let Some(guard) = &options.guard else { return job::start(job, restore) };
+    let checkpoints::Restart { argv, variables } = guard.way.command(&job.argv, guard.from.as_deref());
+    job::start_as(job, &argv, &restore.with(&variables))
 }
 
 fn record(
@@ -259,8 +277,9 @@ fn record(
     options: &Options,
     listener: &mut dyn Listener,
 ) -> Result<Finished, RunError> {
-    let Ended { exit, recording, survivors, ooms } = prepare(setting, subject, options, listener).live()?;
-    Ok(Finished { exit, recording, survivors, ooms })
+    let Ended { exit, recording, survivors, ooms, guarded } =
+        prepare(setting, subject, options, listener).live()?;
+    Ok(Finished { exit, recording, survivors, ooms, guarded })
 }
 
 fn prepare<'a>(
@@ -282,6 +301,10 @@ fn prepare<'a>(
     listener.began(&Began { root: key, source, recording, socket: socket_path });
     let judging = judging::Judging::new(&setting.meta);
     let slurm = limits::slurm(|name| std::env::var(name).ok());
+    let mut places = Places::new(setting.root.clone(), setting.own, slurm);
+    if let Some(guard) = options.guard.as_ref().filter(|_| setting.watch.is_some()) {
+        places.watch_closely(guard.limit);
+    }
     Session {
         options,
         listener,
@@ -289,8 +312,8 @@ fn prepare<'a>(
         signals: setting.signals,
         tree: setting.tree,
         feed: setting.feed,
-        crew: Crew::new(setting.root.clone(), setting.meta.page_bytes, setting.started),
-        places: Places::new(setting.root, setting.own, slurm),
+        crew: Crew::new(setting.root, setting.meta.page_bytes, setting.started),
+        places,
         writer: setting.writer,
         meta: setting.meta,
         socket,
@@ -300,6 +323,7 @@ fn prepare<'a>(
         judging,
         marks: marks::Marks::of(setting.marks),
         scans: Scans::new(options.scans),
+        watch: setting.watch,
         live: Live::new(key, options.interval),
     }
 }

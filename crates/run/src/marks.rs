@@ -5,8 +5,10 @@
 //! and then removed, so that no mark is lost at an exit and a fork storm fills no memory. Not here: the layout (see
 //! `wire::page`), and what a mark means.
 
+mod asking;
 mod reader;
 
+pub(crate) use asking::{Request, Stopper};
 use lowtide_model::{Event, EventKind, Mark, MarkKind, MarkPhase, ProcKey, Tick};
 use lowtide_store::Entry;
 use lowtide_wire::page::AgentState;
@@ -39,6 +41,8 @@ pub(crate) struct Marks {
     before: Progress,
     /// When the first page came.
     first: Option<Tick>,
+    /// What processes that are gone had answered to requests.
+    last_answers: BTreeMap<ProcKey, (u64, u64)>,
 }
 
 impl Marks {
@@ -143,6 +147,9 @@ impl Marks {
         let Some(mut page) = known.or_else(|| Page::open(&path, key).ok()) else { return };
         self.first.get_or_insert(moment.now);
         page.read_last(moment, out);
+        if page.header().requests.0 > 0 {
+            self.last_answers.insert(key, page.header().requests);
+        }
         self.keep_progress(&page);
         let _ = std::fs::remove_file(path);
     }

@@ -54,6 +54,9 @@ pub(crate) struct Places {
     host_last: HostReading,
     host_thin: Thin<HostRow>,
     slurm: Option<Bytes>,
+    /// What the user said with `--limit`.
+    asked: Option<Bytes>,
+    closely: bool,
     limits: Vec<LimitHeld>,
     written: Option<(Tick, Vec<LimitHeld>)>,
 }
@@ -71,9 +74,17 @@ impl Places {
             host_last,
             host_thin: Thin::default(),
             slurm,
+            asked: None,
+            closely: false,
             limits: Vec::new(),
             written: None,
         }
+    }
+
+    /// For a guard: limits above the cgroup are looked at as often as the cgroup, and a limit of the user's own counts.
+    pub(crate) fn watch_closely(&mut self, asked: Option<Bytes>) {
+        self.asked = asked;
+        self.closely = true;
     }
 
     /// A process of lowtide's own came or went: it is no stranger in the job's cgroup.
@@ -117,6 +128,9 @@ impl Places {
         out.extend(host_row(now, &self.host_last).and_then(|row| self.host_thin.push(row)).map(Entry::Host));
         for place in self.cgroups.values_mut() {
             place.read(&self.root, now, crew, &self.own_pids);
+            if self.closely {
+                place.look_up();
+            }
             out.extend(place.row(now).and_then(|row| place.thin.push(row)).map(Entry::Cgroup));
         }
         self.hold_limits(now, crew);
@@ -213,6 +227,10 @@ impl Places {
         if let Some(limit) = self.slurm {
             let used = crew.total().now().bytes;
             self.limits.push(LimitHeld { kind: LimitKind::Slurm, limit, used });
+        }
+        if let Some(limit) = self.asked {
+            let used = self.own_charge().unwrap_or_else(|| crew.total().now().bytes);
+            self.limits.push(LimitHeld { kind: LimitKind::Asked, limit, used });
         }
         self.limits.sort_unstable_by_key(LimitHeld::headroom);
         self.limits.dedup();

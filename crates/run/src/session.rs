@@ -5,13 +5,16 @@
 
 mod bringing;
 mod farewell;
+mod guarding;
 mod marking;
+mod restarting;
 mod scanning;
 mod warnings;
 
 use crate::anchor::{Anchors, View, Why};
 use crate::crew::{Crew, Reaped};
 use crate::gpu::GpuHelper;
+use crate::guard::{Guarded, Watch};
 use crate::history::History;
 use crate::hooks::{HookWhen, Hooks};
 use crate::judging::Judging;
@@ -76,6 +79,7 @@ pub(crate) struct Ended {
     pub(crate) recording: Result<PathBuf, StoreError>,
     pub(crate) survivors: Vec<(ProcKey, String)>,
     pub(crate) ooms: Vec<OomCall>,
+    pub(crate) guarded: Option<Guarded>,
 }
 
 /// Everything the loop holds.
@@ -97,6 +101,7 @@ pub(crate) struct Session<'a> {
     pub(crate) judging: Judging,
     pub(crate) marks: Marks,
     pub(crate) scans: Scans,
+    pub(crate) watch: Option<Box<Watch>>,
     pub(crate) live: Live,
 }
 
@@ -196,7 +201,7 @@ impl Session<'_> {
         let waiting = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(RunError::Wait)?;
         self.register(&waiting).map_err(RunError::Wait)?;
         self.say_where();
-        while self.live.exit.is_none() && !self.live.stop {
+        while !self.is_over() {
             let now = boot_ns();
             if now >= self.live.next_tick_ns {
                 self.tick(now);
@@ -206,6 +211,10 @@ impl Session<'_> {
             self.wait(&waiting, now).map_err(RunError::Wait)?;
         }
         Ok(self.end())
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.live.stop || (self.live.exit.is_some() && !self.begins_again())
     }
 
     fn register(&self, waiting: &Epoll) -> nix::Result<()> {
@@ -309,6 +318,9 @@ impl Session<'_> {
         let asks_to_stop =
             matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT);
         if asks_to_stop {
+            if let Some(watch) = &mut self.watch {
+                watch.leave = true;
+            }
             let facts = serde_json::json!({"event": "stop", "signal": signal.as_str(), "run_id": self.meta.run_id,
                 "name": self.meta.name, "recording": self.writer.path().to_string_lossy()});
             self.fire(HookWhen::Stop, &facts);
@@ -417,6 +429,9 @@ impl Session<'_> {
         let notable = entries.iter().any(|entry| matches!(entry, Entry::Process(_) | Entry::Event(_)));
         for entry in entries.drain(..) {
             self.judging.take(&entry);
+            if let Some(watch) = &mut self.watch {
+                watch.take(&entry);
+            }
             self.writer.push(entry);
         }
         self.live.notable |= notable;
@@ -452,6 +467,7 @@ impl Session<'_> {
         self.warn_of_the_store();
         self.say_who_has_the_agent();
         self.judge();
+        self.guard();
         self.scan_when_it_grows();
         self.tell();
         self.set_pace(now_ns, total);
@@ -558,6 +574,7 @@ impl Session<'_> {
             let text = format!("a tick is now {} ms: {}", interval.as_millis(), gait.word());
             self.push_event(Event { data: Some(data), ..self.make_event(EventKind::Interval, None, text) });
         }
+        let interval = self.watch.as_ref().map_or(interval, |watch| interval.min(watch.next_look()));
         self.live.interval = interval;
         // From the plan, not from now, so that ticks don't drift; but never a burst to catch up.
         let planned = self.live.next_tick_ns + interval.as_nanos() as u64;

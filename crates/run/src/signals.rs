@@ -185,6 +185,12 @@ fn stand_by(mut asked: File, mut answering: File) -> ! {
     unsafe { libc::_exit(0) }
 }
 
+/// Whether a process has a handler for a signal.
+pub(crate) fn catches(pid: u32, signal: Signal) -> bool {
+    let status = std::fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
+    mask(&status, "SigCgt:") & bit(signal) != 0
+}
+
 /// Passes signals on to the job.
 pub(crate) struct Forwarder {
     pub(crate) job: Pid,

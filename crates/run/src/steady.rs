@@ -76,6 +76,7 @@ fn options(folder: &std::path::Path) -> Options {
         marks: None,
         agent: true,
         scans: true,
+        guard: None,
     }
 }
 
@@ -97,6 +98,7 @@ fn setting(pid: u32, options: &Options, marks: &std::path::Path) -> Setting {
         pid,
         root,
         marks: Some(marks.to_owned()),
+        watch: None,
     }
 }
 

@@ -17,6 +17,7 @@ mod facts;
 mod fleet;
 mod floor;
 mod gaps;
+mod guard;
 mod judge;
 mod killed;
 mod live;
@@ -44,6 +45,7 @@ mod words;
 
 pub use budget::Fill;
 pub use fleet::{Member, rank_of, who_differs};
+pub use guard::{Call, Cause, Guard, Look, Why};
 pub use judge::{Judge, judge, judge_running};
 pub use killed::cut_off_note;
 pub use live::LiveJudge;

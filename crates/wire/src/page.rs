@@ -22,8 +22,14 @@ pub const SLOTS: u64 = 252;
 pub const SLOT_BYTES: usize = 256;
 /// What a record may say besides its numbers.
 pub const EXTRA_BYTES: usize = SLOT_BYTES - EXTRA_AT;
-/// Where the recorder writes a request and its number.
+/// Where the recorder writes a request and, behind it, its number.
 pub const REQUEST_AT: usize = 256;
+/// Where the recorder writes the step after which a request is to be honoured; 0 is at once.
+pub const STOP_AT_STEP_AT: usize = 288;
+/// The request to save and stop.
+pub const SAVE_AND_STOP: u64 = 1;
+/// The flag of a process that honours it.
+pub const CAN_STOP: u64 = 1;
 
 const EXTRA_AT: usize = 32;
 const UNKNOWN: u64 = u64::MAX;

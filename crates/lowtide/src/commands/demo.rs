@@ -4,7 +4,7 @@
 //! decodes during the first pass over its data, and four forked workers that hold still.
 
 use super::recorder;
-use crate::cli::{DemoArgs, DemoPart, Format, RecordingArgs, RunArgs};
+use crate::cli::{DemoArgs, DemoPart, Format, GuardArgs, RecordingArgs, RunArgs};
 use crate::failure::Failure;
 use crate::render;
 use std::ffi::OsString;
@@ -49,6 +49,7 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
         no_agent: true,
         step_pattern: None,
         push: None,
+        guarding: GuardArgs::default(),
         command,
     })
 }

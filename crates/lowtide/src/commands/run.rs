@@ -1,6 +1,6 @@
 //! `lowtide run`: record a command and everything it starts.
 
-use super::{push, recorder};
+use super::{guarding, push, recorder};
 use crate::cli::{RelayArgs, RunArgs};
 use crate::failure::Failure;
 use crate::relay as relaying;
@@ -18,6 +18,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let program = args.command.first().map(program_name).unwrap_or_default();
     let mut options = recorder::options(&args.recording, &program)?;
     options.agent = !args.no_agent;
+    options.guard = guarding::options(&args.guarding, &args.command)?;
     let (terminal, relay) = relayed(&args, &options)?;
     options.companions.extend(relay.as_ref().map(Child::id));
     let pusher = args.push.as_deref().map(|url| push::start(&options.out, url)).transpose()?;
@@ -41,6 +42,12 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     }
     recorder::tell_end(&finished, &args.recording);
     pusher.into_iter().for_each(push::Pusher::end);
+    if let Some(kept) = finished.guarded.as_ref().and_then(|guarded| guarded.resumable.as_ref()) {
+        if !args.recording.quiet {
+            render::complain(&guarding::resume_words(kept));
+        }
+        return Ok(ExitCode::from(guarding::STOPPED_IN_ORDER));
+    }
     die_as_the_job_did(finished.exit);
     Ok(ExitCode::from(recorder::code_of(finished.exit)))
 }
@@ -72,6 +79,13 @@ fn relayed(args: &RunArgs, options: &Options) -> Result<(Terminal, Option<Child>
         return Err(
             Failure::new("--screen needs a terminal").hint("leave it out, or use `lowtide watch` elsewhere")
         );
+    }
+    let begins_again = options.guard.as_ref().is_some_and(|guard| guard.resumes > 0 || guard.chunk.is_some());
+    if begins_again && (args.screen || (pattern.is_some() && std::io::stdout().is_terminal())) {
+        return Err(Failure::new(
+            "a job on a terminal of its own (--screen, --step-pattern) can't be started again in it",
+        )
+        .hint("leave it out and use `lowtide watch` in another terminal, or lead the output to a file"));
     }
     if !args.screen && pattern.is_none() {
         return Ok((Terminal::Callers, None));

@@ -161,7 +161,7 @@ fn record_and_follow(args: &WatchArgs, pid: u32) -> Result<ExitCode, Failure> {
     let process = told.recording.processes.iter().find(|process| Some(process.key) == root);
     let exit = process.and_then(|process| process.exit).unwrap_or(Exit::Unknown);
     let ooms = recorder::ooms_of(&told.recording);
-    let finished = Finished { exit, recording: Ok(recording), survivors: Vec::new(), ooms };
+    let finished = Finished { exit, recording: Ok(recording), survivors: Vec::new(), ooms, guarded: None };
     recorder::tell_end(&finished, &args.recording);
     Ok(ExitCode::SUCCESS)
 }

@@ -7,6 +7,8 @@
     reason = "a test that can't set its stage should fail loudly"
 )]
 
+pub mod cgroup;
+
 use lowtide_model::{Process, Recording};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

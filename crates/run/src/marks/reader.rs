@@ -137,6 +137,10 @@ impl Page {
         self.header.rank
     }
 
+    pub(crate) fn header(&self) -> &PageHeader {
+        &self.header
+    }
+
     pub(crate) fn progress(&self) -> Progress {
         let step = Some(self.told.steps).filter(|steps| *steps > 0).map(|steps| steps as f64);
         Progress { step, epoch: self.header.epoch, phase: self.phase }

@@ -1,6 +1,7 @@
 //! The end of a recording: the last rows, survivors, the header, and the file closed.
 
 use super::{Ended, FAREWELL, Forwarder, Session, Subject};
+use crate::job::Terminal;
 use crate::snapshot;
 use lowtide_model::{EventKind, Exit, ProcKey, RunState};
 use lowtide_probe::clock::boot_ns;
@@ -16,6 +17,7 @@ const RELAY_PATIENCE: Duration = Duration::from_secs(3);
 impl Session<'_> {
     /// Says good-bye: the last rows, survivors, the header, and the file closed.
     pub(super) fn end(mut self) -> Ended {
+        self.let_go_of_the_terminal();
         let until = boot_ns() + FAREWELL.as_nanos() as u64;
         let relay_until = boot_ns() + RELAY_PATIENCE.as_nanos() as u64;
         loop {
@@ -51,8 +53,16 @@ impl Session<'_> {
         }
         let exit = self.live.exit.unwrap_or(Exit::Unknown);
         let ooms = std::mem::take(&mut self.live.ooms);
+        let guarded = self.watch.take().map(|watch| watch.report);
         let recording = self.close();
-        Ended { exit, recording, survivors, ooms }
+        Ended { exit, recording, survivors, ooms, guarded }
+    }
+
+    /// A guard holds the job's side of its terminal or pipes for the next start: a relay would wait for it.
+    fn let_go_of_the_terminal(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.job.terminal = Terminal::Callers;
+        }
     }
 
     fn relay_lives(&self) -> bool {
@@ -61,7 +71,7 @@ impl Session<'_> {
     }
 
     /// The command's own death, for a feed that could not tell it or has not yet.
-    fn bury_root(&mut self) {
+    pub(super) fn bury_root(&mut self) {
         let (Some(exit), root) = (self.live.exit, self.live.root) else {
             return;
         };

@@ -1,0 +1,331 @@
+//! Keeps a job from being killed for memory: what is watched, what was asked, and what came of it.
+//!
+//! When to ask is decided by `verdict::Guard`, a pure reckoning; here is one such reckoning for every limit, the state of a
+//! request that is under way, and the facts of each stop for the report. Not here: the loop (see `session::guarding`),
+//! starting again (see `session::restarting`).
+
+mod kept;
+mod report;
+
+use crate::checkpoints::{Places, Way};
+use crate::job::{self, JobSpec, Restore, StartError};
+use crate::marks::Request;
+pub use kept::Kept;
+use lowtide_model::{Bytes, Exit, LimitHeld, LimitKind, Mark, MarkKind, ProcKey, Tick};
+use lowtide_store::Entry;
+use lowtide_verdict::{Call, Guard, Look, Why};
+use nix::sys::signal::Signal;
+pub use report::{Guarded, Rung, Stop};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Child;
+use std::time::{Duration, SystemTime};
+
+/// The quickest look.
+const QUICKEST: Duration = Duration::from_millis(5);
+/// The slowest: a job that was flat for an hour may begin to rush.
+const SLOWEST: Duration = Duration::from_millis(250);
+/// Limits that are watched; a job of many ranks may have an address space each.
+const MOST_LIMITS: usize = 16;
+/// Ranks that have to stop together need this many steps for it.
+const STEPS_TOGETHER: f64 = 3.0;
+
+/// How a job is guarded.
+#[derive(Clone, Debug)]
+pub struct GuardOptions {
+    /// A limit of the user's own, beside those that hold.
+    pub limit: Option<Bytes>,
+    /// How often the job is started again.
+    pub resumes: u32,
+    /// Stop and start again on purpose.
+    pub chunk: Option<Chunk>,
+    /// A signal on which the job saves and stops.
+    pub stop_signal: Option<Signal>,
+    /// Where checkpoints lie, beside where the job says it saves.
+    pub checkpoints: Vec<PathBuf>,
+    /// The checkpoint to begin from.
+    pub from: Option<PathBuf>,
+    /// How the command takes a checkpoint.
+    pub way: Way,
+}
+
+/// How much is done between two starts made on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chunk {
+    /// So many steps.
+    Steps(u64),
+    /// So much time.
+    Time(Duration),
+}
+
+/// Why a job is stopped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Because {
+    /// Memory runs out.
+    Memory(Why),
+    /// Memory runs out so fast that nothing can be learnt of it.
+    Rush,
+    /// A chunk is done.
+    Chunk,
+}
+
+impl Because {
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::Memory(why) => why.words(),
+            Self::Rush => "memory rushes to the limit".to_owned(),
+            Self::Chunk => "a chunk is done".to_owned(),
+        }
+    }
+}
+
+/// A request that is under way.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) at: Tick,
+    pub(crate) at_wall: SystemTime,
+    pub(crate) because: Because,
+    /// The cache that fills does not fit: beginning again would fill it again.
+    pub(crate) fill: bool,
+    pub(crate) rung: Rung,
+    pub(crate) request: Request,
+    pub(crate) processes: Vec<ProcKey>,
+    pub(crate) taken: Option<Tick>,
+    pub(crate) done: Option<Tick>,
+    pub(crate) overdue_told: bool,
+}
+
+/// What is said once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Telling {
+    /// Which ways there are to stop the job.
+    Ways,
+    /// That there is none, when one was needed.
+    Helpless,
+    /// That the next evaluation will not fit.
+    Evaluation,
+}
+
+/// One limit and what is reckoned of it.
+struct Watched {
+    guard: Guard,
+    /// Whether the kernel kills for it.
+    deadly: bool,
+}
+
+/// What the guard of a session holds.
+pub(crate) struct Watch {
+    pub(crate) options: GuardOptions,
+    pub(crate) job: JobSpec,
+    pub(crate) restore: Restore,
+    limits: BTreeMap<String, Watched>,
+    pub(crate) asked: Option<Asked>,
+    pub(crate) number: u64,
+    pub(crate) life: Life,
+    /// Somebody asked the job to stop: it is not started again.
+    pub(crate) leave: bool,
+    /// What the verdict says, and when it is asked again.
+    pub(crate) fill: bool,
+    pub(crate) judged_again: Tick,
+    told: BTreeSet<Telling>,
+    pub(crate) places: Places,
+    pub(crate) report: Guarded,
+}
+
+/// One life of the job: from a start to its end.
+#[derive(Debug, Default)]
+pub(crate) struct Life {
+    pub(crate) began: Tick,
+    /// What it began from.
+    pub(crate) from: Option<Kept>,
+    pub(crate) first_step: Option<f64>,
+    pub(crate) newest_step: Option<f64>,
+    /// OOM kills before it began.
+    pub(crate) ooms_before: usize,
+    /// The newest step of the life before.
+    pub(crate) before: Option<f64>,
+}
+
+impl Watch {
+    pub(crate) fn new(options: GuardOptions, job: JobSpec, restore: Restore) -> Self {
+        let from = options.from.as_deref().map(Kept::named);
+        let mut places = Places::default();
+        options.checkpoints.iter().for_each(|folder| places.name(folder));
+        Self {
+            options,
+            job,
+            restore,
+            limits: BTreeMap::new(),
+            asked: None,
+            number: 0,
+            life: Life { from, ..Life::default() },
+            leave: false,
+            fill: false,
+            judged_again: Tick::START,
+            told: BTreeSet::new(),
+            places,
+            report: Guarded::default(),
+        }
+    }
+
+    /// Whether this is said for the first time.
+    pub(crate) fn tells(&mut self, what: Telling) -> bool {
+        self.told.insert(what)
+    }
+
+    pub(crate) fn has_told(&self, what: Telling) -> bool {
+        self.told.contains(&what)
+    }
+
+    /// Takes what goes into the recording.
+    pub(crate) fn take(&mut self, entry: &Entry) {
+        let Entry::Mark(mark) = entry else { return };
+        self.limits.values_mut().for_each(|watched| watched.guard.mark(mark));
+        self.take_step(mark);
+        self.places.hear(mark);
+    }
+
+    fn take_step(&mut self, mark: &Mark) {
+        if mark.kind != MarkKind::Step || !mark.number.is_finite() {
+            return;
+        }
+        self.life.first_step.get_or_insert(mark.number);
+        self.life.newest_step = Some(self.life.newest_step.unwrap_or(0.0).max(mark.number));
+    }
+
+    /// Looks at every limit.
+    pub(crate) fn look(&mut self, now: Tick, held: &[LimitHeld], stop_steps: f64) {
+        let guarded = held.iter().filter(|held| held.kind != LimitKind::DevShm);
+        for held in guarded {
+            let name = name_of(&held.kind);
+            if !self.limits.contains_key(&name) && self.limits.len() >= MOST_LIMITS {
+                continue;
+            }
+            let watched = self.limits.entry(name).or_insert_with(|| Watched {
+                guard: Guard::default(),
+                deadly: matches!(held.kind, LimitKind::Cgroup { .. } | LimitKind::Host | LimitKind::Slurm),
+            });
+            let used = held.used.as_f64();
+            watched.guard.set_stop_steps(stop_steps);
+            watched.guard.look(Look { seconds: now.seconds(), used, high: used, limit: held.limit.as_f64() });
+        }
+    }
+
+    /// What has to be done, by the limit that is nearest.
+    pub(crate) fn call(&self) -> Call {
+        let mut worst = Call::Hold;
+        for watched in self.limits.values() {
+            match (watched.guard.call(), &worst) {
+                (Call::Hold, _) | (_, Call::Lost(_)) | (Call::Ask(_), Call::Ask(_)) => {}
+                (call, _) => worst = call,
+            }
+        }
+        worst
+    }
+
+    /// Whether something may have to be done within the next steps.
+    pub(crate) fn soon(&self) -> bool {
+        self.limits.values().any(|watched| watched.guard.soon())
+    }
+
+    /// Tells every reckoning where growth ends, as room that will be left of each limit.
+    pub(crate) fn set_room_left(&mut self, held: &[LimitHeld], room: Option<f64>) {
+        for held in held {
+            if let Some(watched) = self.limits.get_mut(&name_of(&held.kind)) {
+                watched.guard.set_bound(room.map(|room| held.limit.as_f64() - room));
+            }
+        }
+    }
+
+    /// Whether the kernel is about to kill.
+    pub(crate) fn at_the_edge(&self) -> bool {
+        self.limits.values().any(|watched| watched.deadly && watched.guard.at_the_edge())
+    }
+
+    /// An evaluation that will not fit: its step and what it takes.
+    pub(crate) fn evaluation_exceeds(&self) -> Option<(f64, f64)> {
+        self.limits.values().find_map(|watched| watched.guard.evaluation_exceeds())
+    }
+
+    /// A step and a save take about this long, as far as that is known.
+    pub(crate) fn step_and_save(&self) -> Option<Duration> {
+        let each = self.limits.values().filter_map(|watched| {
+            Some(watched.guard.step_seconds()? + watched.guard.save_seconds().unwrap_or(0.0))
+        });
+        each.reduce(f64::max).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    }
+
+    /// How long the next tick may be.
+    pub(crate) fn next_look(&self) -> Duration {
+        let soonest = self.limits.values().filter_map(|watched| watched.guard.next_look()).reduce(f64::min);
+        let soonest =
+            soonest.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(SLOWEST);
+        soonest.clamp(QUICKEST, SLOWEST)
+    }
+
+    /// Whether a chunk is done.
+    pub(crate) fn chunk_done(&self, now: Tick) -> bool {
+        match self.options.chunk {
+            None => false,
+            // Nothing is kept before the first step.
+            Some(_) if self.life.first_step.is_none() => false,
+            Some(Chunk::Time(time)) => now.since(self.life.began) >= time,
+            Some(Chunk::Steps(steps)) => {
+                let from = self.life.from.as_ref().and_then(|from| from.step).or(self.life.before);
+                let from = from.or_else(|| self.life.first_step.map(|first| first - 1.0)).unwrap_or(0.0);
+                // Asked a step early: the request is honoured at the end of the next.
+                self.life.newest_step.is_some_and(|step| step - from >= steps.saturating_sub(1).max(1) as f64)
+            }
+        }
+    }
+
+    /// A new life begins.
+    pub(crate) fn born(&mut self, now: Tick, from: Kept, ooms: usize) {
+        self.limits.values_mut().for_each(|watched| watched.guard.born());
+        let before = self.life.newest_step;
+        self.life = Life { began: now, from: Some(from), ooms_before: ooms, before, ..Life::default() };
+        self.asked = None;
+        self.fill = false;
+        self.told.remove(&Telling::Evaluation);
+    }
+
+    /// Whether a job that is ended now would have something to begin from.
+    pub(crate) fn has_something(&self) -> bool {
+        Kept::newest(&self.places).is_some()
+    }
+
+    /// Starts the job with this command.
+    pub(crate) fn start(
+        &self,
+        argv: &[OsString],
+        variables: &[(&'static str, OsString)],
+    ) -> Result<Child, StartError> {
+        job::start_as(&self.job, argv, &self.restore.with(variables))
+    }
+
+    /// How many steps go by until a request is honoured.
+    pub(crate) fn stop_steps(several_ranks: bool) -> f64 {
+        if several_ranks { STEPS_TOGETHER } else { 1.0 }
+    }
+
+    /// Whether the end of the job was our doing: it took up what it was asked, or was ended.
+    pub(crate) fn stopped_it(&self, exit: Exit) -> bool {
+        let ended = |asked: &Asked| match asked.rung {
+            Rung::Flag => asked.taken.is_some(),
+            Rung::Signal | Rung::Kill => exit != Exit::Unknown,
+        };
+        self.asked.as_ref().is_some_and(ended)
+    }
+}
+
+fn name_of(kind: &LimitKind) -> String {
+    match kind {
+        LimitKind::Cgroup { path } => format!("cgroup {path}"),
+        LimitKind::AddressSpace { process } => format!("address space {process}"),
+        LimitKind::Host => "host".to_owned(),
+        LimitKind::DevShm => "shm".to_owned(),
+        LimitKind::Slurm => "slurm".to_owned(),
+        LimitKind::Asked => "asked".to_owned(),
+    }
+}

@@ -1,0 +1,276 @@
+//! The guard in the course of a session: looks at every tick, asks when it is time, follows up, and climbs the ladder.
+//!
+//! A flag that the job looks at after each step, then a signal, then the end: the next rung only when the one before has
+//! no effect and memory runs out, and the end only where the kernel would kill instead.
+
+use super::{Session, Subject};
+use crate::guard::{Asked, Because, Rung, Telling, Watch};
+use crate::marks::{Request, Stopper};
+use crate::signals::catches;
+use lowtide_model::{Event, EventKind, ProcKey, Tick};
+use lowtide_probe::clock::own_cpu_ns;
+use lowtide_verdict::{Call, Fits, Group, Kind};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::time::{Duration, SystemTime};
+
+/// A verdict that bounds growth counts from this confidence on.
+const SURE: f64 = 0.8;
+/// The verdict is asked at most this often ...
+const LEAST_JUDGED: Duration = Duration::from_millis(500);
+/// ... and may take this part of the time.
+const JUDGED_SHARE: u32 = 20;
+/// A rank is told a step to stop at that is so many ahead of the first of them.
+const STEPS_AHEAD: u64 = 2;
+/// Who has no way to be asked is told after so long without one, counted from the first step ...
+const WAYS_AFTER: Duration = Duration::from_secs(5);
+/// ... or from the start, where no step is marked.
+const WAYS_AT_LATEST: Duration = Duration::from_secs(20);
+/// A request that was taken up may take this many times a step and a save ...
+const PATIENCE_FACTOR: u32 = 4;
+/// ... and at least this long before it is called overdue.
+const LEAST_PATIENCE: Duration = Duration::from_secs(20);
+/// What a loop of the user's own has to do.
+const ADVICE: &str = "add `if lowtide.should_stop(): save(); lowtide.stop_done(); break` after a step";
+
+impl Session<'_> {
+    /// One look of the guard.
+    pub(super) fn guard(&mut self) {
+        let Some(mut watch) = self.watch.take() else { return };
+        let several = self.marks.stoppers().any(|stopper| stopper.several);
+        watch.look(self.live.now, self.places.limits(), Watch::stop_steps(several));
+        self.tell_ways(&mut watch);
+        self.tell_repeated(&mut watch);
+        match watch.asked.take() {
+            Some(asked) => watch.asked = Some(self.follow_up(&watch, asked)),
+            None => self.consider(&mut watch),
+        }
+        self.watch = Some(watch);
+    }
+
+    fn consider(&mut self, watch: &mut Watch) {
+        if watch.soon() {
+            self.hear_the_verdict(watch);
+        }
+        match watch.call() {
+            Call::Ask(why) | Call::Lost(why) => self.ask(watch, Because::Memory(why)),
+            Call::Hold if watch.chunk_done(self.live.now) => self.ask(watch, Because::Chunk),
+            Call::Hold => self.tell_evaluation(watch),
+        }
+        if watch.asked.is_none() && watch.at_the_edge() && watch.has_something() {
+            let because = match watch.call() {
+                Call::Ask(why) | Call::Lost(why) => Because::Memory(why),
+                Call::Hold => Because::Rush,
+            };
+            let mut asked = self.new_request(because, Rung::Kill);
+            asked.fill = watch.fill;
+            self.end_it(watch, asked);
+        }
+    }
+
+    /// Whether the whole course shows that growth ends within the limit, or that it is a fill that does not fit. Asked
+    /// while there is still time, because it may take longer than a step.
+    fn hear_the_verdict(&mut self, watch: &mut Watch) {
+        if self.live.now < watch.judged_again {
+            return;
+        }
+        let before = own_cpu_ns();
+        let verdict = self.judging.now();
+        let cost = Duration::from_nanos(own_cpu_ns().saturating_sub(before));
+        watch.judged_again =
+            Tick(self.live.now.0.saturating_add(Tick::from(LEAST_JUDGED.max(cost * JUDGED_SHARE)).0));
+        let outcome = &verdict.outcome;
+        watch.fill = verdict.verdict == Kind::CacheFill && outcome.is == Fits::Exceeds;
+        let fits = matches!(outcome.is, Fits::Fits | Fits::Tight) && verdict.group == Group::Bounded;
+        let room = outcome.limit_bytes.zip(outcome.needs_bytes).map(|(limit, needs)| limit - needs);
+        let room = room.filter(|_| fits && verdict.confidence >= SURE);
+        watch.set_room_left(self.places.limits(), room);
+    }
+
+    fn ask(&mut self, watch: &mut Watch, because: Because) {
+        let stoppers: Vec<Stopper> = self.marks.stoppers().collect();
+        let mut asked = self.new_request(because, Rung::Flag);
+        asked.fill = watch.fill && !matches!(because, Because::Chunk);
+        if self.ask_by_flag(watch, &mut asked, &stoppers) {
+            let text = format!("asked to save and stop: {}", because.words());
+            self.guard_event("asked", &asked, text.clone());
+            self.listener.warn(&text);
+            self.show(text);
+            watch.asked = Some(asked);
+        } else if let Some(signal) = watch.options.stop_signal {
+            self.signal(watch, asked, signal);
+        } else if watch.tells(Telling::Helpless) {
+            self.warn(format!("nobody can be asked to save: {}; {ADVICE}", because.words()));
+        }
+    }
+
+    fn new_request(&self, because: Because, rung: Rung) -> Asked {
+        let request = Request { number: 0, stop_at: 0 };
+        let (at, at_wall) = (self.live.now, SystemTime::now());
+        let (taken, done, overdue_told) = (None, None, false);
+        Asked {
+            at,
+            at_wall,
+            because,
+            fill: false,
+            rung,
+            request,
+            processes: Vec::new(),
+            taken,
+            done,
+            overdue_told,
+        }
+    }
+
+    /// Writes the request into every page; false where there is none to write to.
+    fn ask_by_flag(&mut self, watch: &mut Watch, asked: &mut Asked, stoppers: &[Stopper]) -> bool {
+        watch.number += 1;
+        let several = stoppers.iter().any(|stopper| stopper.several);
+        let newest = stoppers.iter().map(|stopper| stopper.steps).max().unwrap_or(0);
+        asked.request =
+            Request { number: watch.number, stop_at: if several { newest + STEPS_AHEAD } else { 0 } };
+        let reached = |stopper: &&Stopper| self.marks.ask(stopper.key, asked.request).is_ok();
+        asked.processes = stoppers.iter().filter(reached).map(|stopper| stopper.key).collect();
+        !asked.processes.is_empty()
+    }
+
+    /// Sends a signal to those who mark steps and catch it; where nobody does it would only be a kill.
+    fn signal(&mut self, watch: &mut Watch, mut asked: Asked, signal: Signal) {
+        let able = |key: &ProcKey| catches(key.pid, signal);
+        let mut targets: Vec<ProcKey> = self.marks.steppers().filter(able).collect();
+        if targets.is_empty() {
+            targets.extend(Some(self.live.root).filter(able));
+        }
+        if targets.is_empty() {
+            if watch.tells(Telling::Helpless) {
+                self.warn(format!("nobody catches {signal}, so it is not sent: {}", asked.because.words()));
+            }
+            return;
+        }
+        for key in &targets {
+            let _ = kill(Pid::from_raw(key.pid as i32), signal);
+        }
+        asked.rung = Rung::Signal;
+        asked.processes = targets;
+        let text = format!("sent {signal} to save and stop: {}", asked.because.words());
+        self.guard_event("signalled", &asked, text.clone());
+        self.listener.warn(&text);
+        self.show(text);
+        watch.asked = Some(asked);
+    }
+
+    /// What became of a request.
+    fn follow_up(&mut self, watch: &Watch, mut asked: Asked) -> Asked {
+        let number = asked.request.number;
+        let answers: Vec<(u64, u64)> = asked.processes.iter().map(|key| self.marks.answered(*key)).collect();
+        if asked.rung == Rung::Flag
+            && asked.taken.is_none()
+            && answers.iter().all(|(taken, _)| *taken >= number)
+        {
+            asked.taken = Some(self.live.now);
+            self.guard_event("taken_up", &asked, "the request was taken up".to_owned());
+        }
+        if asked.rung == Rung::Flag && asked.done.is_none() && answers.iter().any(|(_, done)| *done >= number)
+        {
+            asked.done = Some(self.live.now);
+            self.guard_event("saved", &asked, "the job says that it has saved".to_owned());
+        }
+        let passed = self.live.now.since(asked.at);
+        let patience =
+            watch.step_and_save().map_or(LEAST_PATIENCE, |each| (each * PATIENCE_FACTOR).max(LEAST_PATIENCE));
+        let overdue = passed > patience;
+        if overdue && asked.done.is_none() && !std::mem::replace(&mut asked.overdue_told, true) {
+            self.warn(format!("asked to save {:.0} s ago, and it has not: it runs on", passed.as_secs_f64()));
+        }
+        // While it saves, killing it would only take what the save may still give.
+        let busy = asked.taken.is_some() || asked.rung == Rung::Signal;
+        if asked.rung != Rung::Kill && watch.at_the_edge() && (!busy || overdue) && watch.has_something() {
+            self.end_all(&mut asked);
+        }
+        asked
+    }
+
+    fn end_it(&mut self, watch: &mut Watch, mut asked: Asked) {
+        self.end_all(&mut asked);
+        watch.asked = Some(asked);
+    }
+
+    /// The last rung: every process of the job, at once, before the kernel picks one.
+    fn end_all(&mut self, asked: &mut Asked) {
+        asked.rung = Rung::Kill;
+        asked.processes = self.crew.members().map(|member| member.facts.key).collect();
+        for key in &asked.processes {
+            let _ = kill(Pid::from_raw(key.pid as i32), Signal::SIGKILL);
+        }
+        let text = format!("ended before the kernel does it: {}", asked.because.words());
+        self.guard_event("killed", asked, text.clone());
+        self.listener.warn(&text);
+        self.show(text);
+    }
+
+    /// Which ways there are to stop this job, and what would be a better one: said once.
+    fn tell_ways(&mut self, watch: &mut Watch) {
+        if watch.has_told(Telling::Ways) || !matches!(self.subject, Subject::Job(_)) {
+            return;
+        }
+        let stoppers = self.marks.stoppers().count();
+        let since = |from: Option<Tick>| from.map(|from| self.live.now.since(from));
+        let stepped = watch.life.first_step.is_some();
+        let waited = since(self.marks.first().filter(|_| stepped)).is_some_and(|time| time >= WAYS_AFTER)
+            || since(Some(watch.life.began)).is_some_and(|time| time >= WAYS_AT_LATEST);
+        let text = match (stoppers, watch.options.stop_signal) {
+            (1, _) => "guard: this job saves and stops when asked".to_owned(),
+            (2.., _) => format!("guard: {stoppers} processes save and stop together when asked"),
+            (0, _) if !waited => return,
+            (0, Some(signal)) => format!("guard: {signal} asks this job to save and stop"),
+            (0, None) => format!(
+                "guard: this job can't be asked to save, so only its last checkpoint is kept; {ADVICE}, or name a \
+                 signal it saves on with --stop-signal"
+            ),
+        };
+        watch.tells(Telling::Ways);
+        self.event(EventKind::Guard, None, text.clone());
+        self.listener.say(&text);
+    }
+
+    /// An evaluation that will not fit is told as soon as it is known.
+    fn tell_evaluation(&mut self, watch: &mut Watch) {
+        let Some((step, takes)) = watch.evaluation_exceeds() else {
+            return;
+        };
+        if !watch.tells(Telling::Evaluation) {
+            return;
+        }
+        let takes = lowtide_model::Bytes::from_f64(takes);
+        self.warn(format!(
+            "the evaluation at step {step:.0} will not fit: the last one took {takes} beside training"
+        ));
+    }
+
+    /// The first step of a new life tells how many are made once more.
+    fn tell_repeated(&mut self, watch: &mut Watch) {
+        let (Some(first), Some(before)) = (watch.life.first_step, watch.life.before) else { return };
+        let Some(stop) = watch.report.stops.last_mut().filter(|stop| stop.began_again) else { return };
+        if stop.repeated_steps.is_none() {
+            // The first step that is seen may be a later one than the first that was made.
+            let from = stop.kept.as_ref().and_then(|kept| kept.step).unwrap_or(first - 1.0);
+            let repeated = (before - from).max(0.0);
+            stop.repeated_steps = Some(repeated);
+            let text = format!("went on at step {first:.0}: {repeated:.0} steps are made once more");
+            let data = serde_json::json!({"guard": "went_on", "step": first, "repeated_steps": repeated})
+                .to_string();
+            self.push_event(Event { data: Some(data), ..self.make_event(EventKind::Guard, None, text) });
+        }
+    }
+
+    fn guard_event(&mut self, what: &str, asked: &Asked, text: String) {
+        let mut data = serde_json::json!({"guard": what, "rung": asked.rung, "number": asked.request.number,
+            "after_seconds": self.live.now.since(asked.at).as_secs_f64()});
+        if let Because::Memory(why) = asked.because {
+            data["why"] = serde_json::to_value(why).unwrap_or_default();
+        }
+        let event = self.make_event(EventKind::Guard, None, text);
+        self.push_event(Event { data: Some(data.to_string()), ..event });
+        self.writer.flush_soon();
+    }
+}

@@ -1,0 +1,342 @@
+//! Decides when a job has to be asked to save and stop: while one more step and one save still fit, and not before.
+//!
+//! Never a percentage. A job whose save takes a third of the limit has to be asked early; one that fills up to 97 % and
+//! stays there must be left alone. What counts: how much each step adds, how many steps go by until a request is
+//! honoured, and what a save takes for itself, all learnt from the job. Waiting one more step must not make it too late.
+//! Pure: looks and marks come in, a call goes out. Not here: limits, requests, signals (see `run::guard`).
+
+mod laps;
+mod learnt;
+mod words;
+
+use laps::Laps;
+use learnt::{Learnt, Stage};
+use lowtide_model::{Mark, MarkKind};
+use serde::Serialize;
+use std::collections::VecDeque;
+
+/// Looks that tell how memory moves at this moment.
+const MOMENT: usize = 8;
+/// Looks before the point of no return.
+const LOOKS_LEFT: f64 = 20.0;
+/// Laps before anything is believed.
+const LEAST_LAPS: usize = 3;
+/// From seeing to asking, on a busy machine, in seconds.
+const REACTION_SECONDS: f64 = 0.05;
+/// A request may become necessary soon when so many steps more would make it so.
+const SOON_STEPS: f64 = 16.0;
+/// The kernel's kill is near when it is this many looks away ...
+const EDGE_LOOKS: f64 = 6.0;
+/// ... or this many seconds.
+const EDGE_SECONDS: f64 = 0.05;
+
+/// Memory under a limit at one moment, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Look {
+    /// When, in seconds.
+    pub seconds: f64,
+    /// What is taken.
+    pub used: f64,
+    /// The highest since the look before, as far as the kernel kept it; never below `used`.
+    pub high: f64,
+    /// The limit.
+    pub limit: f64,
+}
+
+/// What has to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Call {
+    /// Nothing.
+    Hold,
+    /// Ask it to save and stop now: a step later would be too late.
+    Ask(Why),
+    /// It is too late for one more step and a save.
+    Lost(Why),
+}
+
+/// What makes it necessary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// Memory grows step by step.
+    Growth,
+    /// The next evaluation will not fit beside it.
+    Evaluation,
+}
+
+/// The numbers of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Why {
+    /// What makes it necessary.
+    pub cause: Cause,
+    /// What is taken.
+    pub used_bytes: f64,
+    /// The limit.
+    pub limit_bytes: f64,
+    /// Growth a step.
+    pub bytes_per_step: f64,
+    /// A step takes this long.
+    pub step_seconds: f64,
+    /// Memory a save takes for itself; nothing where it is not known.
+    pub save_bytes: Option<f64>,
+    /// A save takes this long.
+    pub save_seconds: Option<f64>,
+    /// Steps until the limit is reached.
+    pub steps_left: Option<f64>,
+    /// The evaluation that will not fit: its step and what it takes.
+    pub evaluation: Option<(f64, f64)>,
+}
+
+/// Watches one limit over the lives of a job.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    laps: Laps,
+    learnt: Learnt,
+    moment: VecDeque<Look>,
+    step: Option<f64>,
+    /// Whether a step ended in this life.
+    stepped: bool,
+    /// The lowest rank that spoke: its marks count.
+    lead: Option<u32>,
+    /// Steps that go by until a request is honoured.
+    stop_steps: f64,
+    /// Where growth ends, if that is known.
+    bound: Option<f64>,
+}
+
+impl Default for Guard {
+    fn default() -> Self {
+        Self {
+            laps: Laps::default(),
+            learnt: Learnt::default(),
+            moment: VecDeque::new(),
+            step: None,
+            stepped: false,
+            lead: None,
+            stop_steps: 1.0,
+            bound: None,
+        }
+    }
+}
+
+impl Guard {
+    /// Takes a look. Looks come in the order of their time; nonsense is left out.
+    pub fn look(&mut self, look: Look) {
+        let sane = [look.seconds, look.used, look.high, look.limit].into_iter().all(f64::is_finite);
+        let later = self.moment.back().is_none_or(|last| look.seconds > last.seconds);
+        if !sane || !later || look.limit <= 0.0 {
+            return;
+        }
+        if self.moment.len() >= MOMENT {
+            self.moment.pop_front();
+        }
+        self.moment.push_back(look);
+        match self.learnt.stage() {
+            Stage::Training => self.laps.look(&look),
+            Stage::Eval | Stage::Save | Stage::Load => self.learnt.look(look.high.max(look.used)),
+        }
+    }
+
+    /// Takes a mark of the job, before the look of the same moment.
+    pub fn mark(&mut self, mark: &Mark) {
+        if !self.leads(mark.rank) {
+            return;
+        }
+        if mark.kind == MarkKind::Step {
+            return self.take_step(mark.number);
+        }
+        let before = self.learnt.stage();
+        let used = self.moment.back().map(|look| look.used);
+        self.learnt.mark(mark, used, self.step);
+        if self.learnt.stage() != before {
+            self.laps.interrupted();
+        }
+    }
+
+    fn take_step(&mut self, number: f64) {
+        let before = self.step.filter(|_| self.stepped);
+        if !number.is_finite() || before.is_some_and(|before| number <= before) {
+            return;
+        }
+        self.laps.stepped(before.map_or(1.0, |before| number - before));
+        self.step = Some(number);
+        self.stepped = true;
+    }
+
+    fn leads(&mut self, rank: Option<u32>) -> bool {
+        let Some(rank) = rank else { return true };
+        let lead = *self.lead.get_or_insert(rank);
+        self.lead = Some(lead.min(rank));
+        rank <= lead
+    }
+
+    /// The job began again: what it holds starts anew, what was learnt of its saves and evaluations stays.
+    pub fn born(&mut self) {
+        self.laps = Laps::default();
+        self.learnt.born();
+        self.moment.clear();
+        self.stepped = false;
+        self.bound = None;
+    }
+
+    /// So many steps go by until a request is honoured: one, or more where several ranks have to agree.
+    pub fn set_stop_steps(&mut self, steps: f64) {
+        self.stop_steps = steps.max(1.0);
+    }
+
+    /// The verdict knows where growth ends, in bytes of what is watched here.
+    pub fn set_bound(&mut self, bound: Option<f64>) {
+        self.bound = bound.filter(|bound| bound.is_finite());
+    }
+
+    /// The newest step of this life.
+    pub fn step(&self) -> Option<f64> {
+        self.step.filter(|_| self.stepped)
+    }
+
+    /// Whether the job writes a checkpoint now.
+    pub fn saves_now(&self) -> bool {
+        self.learnt.stage() == Stage::Save
+    }
+
+    /// How long a save takes, as far as that is known.
+    pub fn save_seconds(&self) -> Option<f64> {
+        self.learnt.save_seconds()
+    }
+
+    /// How long a step takes, as far as that is known.
+    pub fn step_seconds(&self) -> Option<f64> {
+        self.laps.step_seconds()
+    }
+
+    /// What has to be done now.
+    pub fn call(&self) -> Call {
+        let Some(look) = self.moment.back() else { return Call::Hold };
+        // In an evaluation nobody honours a request, and what it takes it gives back.
+        if self.learnt.stage() != Stage::Training || self.laps.len() < LEAST_LAPS {
+            return Call::Hold;
+        }
+        self.evaluation_ahead(look).or_else(|| self.growth_ahead(look)).unwrap_or(Call::Hold)
+    }
+
+    fn growth_ahead(&self, look: &Look) -> Option<Call> {
+        if self.needed_after(self.stop_steps + 1.0)? <= look.limit {
+            return None;
+        }
+        let why = self.why(look, Cause::Growth);
+        let late = self.needed_after(self.stop_steps)? > look.limit;
+        Some(if late { Call::Lost(why) } else { Call::Ask(why) })
+    }
+
+    /// The highest memory if so many more steps are made and then a save.
+    fn needed_after(&self, steps: f64) -> Option<f64> {
+        let (look, growth, low) = (self.moment.back()?, self.laps.growth()?, self.laps.low()?);
+        let high = self.laps.high().max(look.used);
+        let save = self.learnt.save_peak().unwrap_or(0.0);
+        let reaction = (2.0 * self.look_seconds()).max(REACTION_SECONDS);
+        let ahead = growth.per_step * (steps + reaction / growth.step_seconds.max(1e-3));
+        // A bound that was passed was none.
+        let ahead = self.bound.filter(|bound| *bound >= high).map_or(ahead, |bound| ahead.min(bound - high));
+        Some((high + ahead).max(low + ahead + save))
+    }
+
+    /// Whether a request may become necessary within the next steps: time to think about it.
+    pub fn soon(&self) -> bool {
+        let limit = self.moment.back().map(|look| look.limit);
+        self.needed_after(self.stop_steps + SOON_STEPS)
+            .zip(limit)
+            .is_some_and(|(needed, limit)| needed > limit)
+    }
+
+    /// The last evaluation tells what the next one takes: asked while a step is left before it.
+    fn evaluation_ahead(&self, look: &Look) -> Option<Call> {
+        let exceeds = self.evaluation_exceeds()?;
+        let left = exceeds.0 - self.step()?;
+        // It runs at the end of its step, before any save.
+        (left <= self.stop_steps + 1.0).then(|| {
+            let why = Why { evaluation: Some(exceeds), ..self.why(look, Cause::Evaluation) };
+            if left <= self.stop_steps { Call::Lost(why) } else { Call::Ask(why) }
+        })
+    }
+
+    /// The next evaluation, if it will not fit: its step and what it takes. Known as soon as one was seen.
+    pub fn evaluation_exceeds(&self) -> Option<(f64, f64)> {
+        let (look, step) = (self.moment.back()?, self.step()?);
+        let (at, height) = self.learnt.next_eval(step)?;
+        let grows = self.laps.growth().map_or(0.0, |growth| growth.per_step);
+        let then = self.laps.low()? + grows * (at - step).max(0.0);
+        let then = self.bound.map_or(then, |bound| then.min(bound));
+        (then + height > look.limit).then_some((at, height))
+    }
+
+    fn why(&self, look: &Look, cause: Cause) -> Why {
+        let growth = self.laps.growth();
+        let per_step = growth.map_or(0.0, |growth| growth.per_step);
+        let left = look.limit - self.laps.high().max(look.used);
+        Why {
+            cause,
+            used_bytes: look.used,
+            limit_bytes: look.limit,
+            bytes_per_step: per_step,
+            step_seconds: self.laps.step_seconds().unwrap_or(0.0),
+            save_bytes: self.learnt.save_peak(),
+            save_seconds: self.learnt.save_seconds(),
+            steps_left: (per_step > 0.0).then(|| (left / per_step).max(0.0)),
+            evaluation: None,
+        }
+    }
+
+    /// Whether the limit is reached before anything else can happen: the next step will not fit, or memory rushes there.
+    pub fn at_the_edge(&self) -> bool {
+        let Some(look) = self.moment.back() else { return false };
+        let rushes = self.rush().is_some_and(|rate| {
+            let left = (look.limit - look.used).max(0.0) / rate;
+            look.used > self.laps.record() && left < (EDGE_LOOKS * self.look_seconds()).max(EDGE_SECONDS)
+        });
+        let training = self.learnt.stage() == Stage::Training && self.laps.len() >= LEAST_LAPS;
+        let next_step = || {
+            let growth = self.laps.growth()?;
+            let high = self.laps.high().max(look.used);
+            let top = high + growth.per_step;
+            let top = self.bound.filter(|bound| *bound >= high).map_or(top, |bound| top.min(bound));
+            Some(top > look.limit)
+        };
+        rushes || (training && next_step().unwrap_or(false))
+    }
+
+    /// When to look again, in seconds: often enough that some looks are left before it is too late.
+    pub fn next_look(&self) -> Option<f64> {
+        let look = self.moment.back()?;
+        let by_growth = self.laps.growth().map(|growth| {
+            let save = self.learnt.save_peak().unwrap_or(0.0);
+            let ahead = growth.per_step * (self.stop_steps + 1.0) + save;
+            let left = (look.limit - self.laps.high().max(look.used) - ahead).max(0.0);
+            left / growth.per_step * growth.step_seconds / LOOKS_LEFT
+        });
+        let by_rush = self.newest_rate().map(|rate| (look.limit - look.used).max(0.0) / rate / LOOKS_LEFT);
+        by_growth.into_iter().chain(by_rush).reduce(f64::min)
+    }
+
+    fn look_seconds(&self) -> f64 {
+        let mut newest = self.moment.iter().rev();
+        match (newest.next(), newest.next()) {
+            (Some(last), Some(before)) => last.seconds - before.seconds,
+            _ => 0.0,
+        }
+    }
+
+    /// Bytes a second between the last two looks, if it rose.
+    fn newest_rate(&self) -> Option<f64> {
+        let mut newest = self.moment.iter().rev();
+        let (last, before) = (newest.next()?, newest.next()?);
+        Some((last.used - before.used) / (last.seconds - before.seconds)).filter(|rate| *rate > 0.0)
+    }
+
+    /// Bytes a second over the last looks, if it rose in every one of them.
+    fn rush(&self) -> Option<f64> {
+        let (first, last) = (self.moment.front()?, self.moment.back()?);
+        let pairs = || self.moment.iter().zip(self.moment.iter().skip(1));
+        let rises = pairs().count() >= 4 && pairs().all(|(one, next)| next.used > one.used);
+        rises.then(|| (last.used - first.used) / (last.seconds - first.seconds))
+    }
+}
