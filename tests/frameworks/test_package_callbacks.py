@@ -4,7 +4,10 @@ Each job runs in three settings: with the injected agent and the package, with t
 and with the package alone where the agent does not know the framework.
 """
 
+import json
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -69,6 +72,17 @@ def test_trackers_get_the_values_when_asked(run):
     with_loss = [seen for seen in said["tracker"] if "loss" in seen]
     assert len(with_loss) == 2
     assert all("lowtide/rss_mib" in seen for seen in with_loss)
+
+
+def test_tensorboard_holds_the_values_and_explain_reads_them_back(run):
+    result = run("package_hf.py", "tensorboard", env={"PYTHONPATH": PACKAGE, "TENSORBOARD_LOGGING_DIR": "board"})
+    assert result.said["stopped"] == 14
+    (events,) = (result.work / "board").rglob("events.out.tfevents*")
+    command = [os.environ["LOWTIDE_BIN"], "explain", str(events), "--y", "train/lowtide/rss_mib", "--format", "json"]
+    verdict = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+    assert verdict["schema"] == "lowtide.verdict/1"
+    logged = [entry["lowtide/rss_mib"] for entry in result.said["history"]]
+    assert verdict["floor"]["end_bytes"] == pytest.approx(logged[-1] * 2**20, rel=0.05)
 
 
 def test_a_request_to_stop_saves_and_stops_at_the_next_step(job):

@@ -6,7 +6,7 @@ mod targets;
 use live::Live;
 use lowtide_scan::{Dump, Memory, Settings, scan};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::{Config, TestError, TestRunner};
 use targets::{Target, pythons, random_name};
 
 const PROGRAM: &str = "
@@ -75,17 +75,23 @@ fn damaged_memory_of_any_python_is_scanned_to_an_end() {
             ..Config::default()
         });
         let changes = proptest::collection::vec(damage(), 1..40_000);
-        runner
-            .run(&changes, |changes| {
-                let mut damaged = dump.clone();
-                apply(damaged.bytes_mut(), &changes);
-                let found = scan(&damaged, &facts, &Settings::default());
-                let sum: u64 = found.kinds.iter().map(|part| part.bytes.0).sum();
-                prop_assert_eq!(sum, found.rss_bytes.0);
-                prop_assert!(found.cost.own_bytes.0 < resident / 2 + (16 << 20), "{:?}", found.cost);
-                prop_assert!(found.cost.read_bytes.0 < resident * 40, "{:?}", found.cost);
-                Ok(())
-            })
-            .unwrap();
+        let outcome = runner.run(&changes, |changes| {
+            let mut damaged = dump.clone();
+            apply(damaged.bytes_mut(), &changes);
+            let found = scan(&damaged, &facts, &Settings::default());
+            let sum: u64 = found.kinds.iter().map(|part| part.bytes.0).sum();
+            prop_assert_eq!(sum, found.rss_bytes.0);
+            prop_assert!(found.cost.own_bytes.0 < resident / 2 + (16 << 20), "{:?}", found.cost);
+            prop_assert!(found.cost.read_bytes.0 < resident * 40, "{:?}", found.cost);
+            Ok(())
+        });
+        // Not the damage itself: it is a megabyte of text.
+        match outcome {
+            Ok(()) => {}
+            Err(TestError::Fail(why, changes)) => {
+                panic!("{why}; {} words of {python:?} were damaged", changes.len())
+            }
+            Err(TestError::Abort(why)) => panic!("{why}"),
+        }
     }
 }

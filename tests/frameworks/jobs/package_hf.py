@@ -1,4 +1,4 @@
-"""transformers.Trainer with lowtide's callback, and a stand-in for a tracker that is listed before it."""
+"""transformers.Trainer with lowtide's callback, and a tracker that is listed before it; TensorBoard's if wished."""
 
 import gc
 import json
@@ -39,11 +39,13 @@ def main():
     rows = [{"x": torch.randn(8), "labels": torch.tensor(1.0)} for _ in range(50)]
     arguments = TrainingArguments(
         "out", per_device_train_batch_size=4, gradient_accumulation_steps=2, num_train_epochs=2, eval_strategy="epoch",
-        save_strategy="steps", save_steps=5, report_to=[], use_cpu=True, disable_tqdm=True, logging_strategy="no",
+        save_strategy="steps", save_steps=5, report_to=list(wishes & {"tensorboard"}), use_cpu=True, disable_tqdm=True,
+        logging_strategy="no",
     )  # fmt: skip
     count, tracker = Count(), Tracker()
+    tracked = bool(wishes & {"tracker", "tensorboard"})
     ours = lowtide.Callback(
-        log_every=5, cleanup_every=1 if "garbage" in wishes else None, report_to_tracker="tracker" in wishes
+        log_every=5, cleanup_every=1 if "garbage" in wishes else None, report_to_tracker=tracked
     )
     listed = [count, tracker, Garbage(), ours]
     trainer = Trainer(Tiny(Config()), arguments, train_dataset=rows, eval_dataset=rows[:12], callbacks=listed)
