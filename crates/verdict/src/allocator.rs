@@ -5,22 +5,17 @@
 //! driver's number (see `run`).
 
 use crate::judge::Judge;
+use crate::levels::Levels;
 use crate::live::LiveJudge;
 use crate::phrases::{number, size};
 use crate::series::Point;
 use crate::verdict::{Group, Kind, RuledOut, Verdict};
-use lowtide_model::{Axis, Bytes, Context, Metric, ProcKey, Role};
+use lowtide_model::{Bytes, Context, ProcKey, Role};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// Processes whose allocator is followed: the ranks of one machine.
 const MOST: usize = 16;
-/// Bins of each curve.
-const ROOM: usize = 256;
-/// Readings come about once a second while they move; a longer silence is a level that stays.
-const QUIET_SECONDS: f64 = 3.0;
-/// Points that such a silence adds at most.
-const QUIET_POINTS: f64 = 64.0;
 /// Fewer readings show nothing.
 const FEWEST: u64 = 4;
 /// What is held beside tensors is worth a word from this part of all that is held.
@@ -64,65 +59,12 @@ pub(crate) struct Tensors {
     pub(crate) device: Option<Ends>,
 }
 
-/// A curve by second and by step.
-#[derive(Clone, Debug)]
-struct Both {
-    seconds: Judge,
-    steps: Judge,
-    /// Newest second, step and value.
-    newest: Option<(f64, Option<f64>, f64)>,
-}
-
-impl Both {
-    fn new() -> Self {
-        let judge = |axis| Judge::with_room(Context::default(), axis, Metric::Gpu, ROOM);
-        Self { seconds: judge(Axis::Seconds), steps: judge(Axis::Step), newest: None }
-    }
-
-    /// Takes a value. A reading is told when it moved: until then it was what was told before.
-    fn push(&mut self, seconds: f64, step: Option<f64>, bytes: f64) {
-        self.rest(seconds, step);
-        self.put(seconds, step, bytes);
-    }
-
-    /// Repeats the newest value through a quiet time up to this moment.
-    fn rest(&mut self, seconds: f64, step: Option<f64>) {
-        let Some((since, at, bytes)) = self.newest.filter(|newest| seconds - newest.0 > QUIET_SECONDS) else {
-            return;
-        };
-        let points = ((seconds - since) / QUIET_SECONDS).ceil().min(QUIET_POINTS);
-        for i in 1..points as u32 {
-            let share = f64::from(i) / points;
-            let between = |from: f64, to: f64| share.mul_add(to - from, from);
-            self.put(between(since, seconds), at.zip(step).map(|(from, to)| between(from, to)), bytes);
-        }
-    }
-
-    fn put(&mut self, seconds: f64, step: Option<f64>, bytes: f64) {
-        self.seconds.push(Point::one(seconds, bytes));
-        if let Some(step) = step {
-            self.steps.push(Point::one(step, bytes));
-        }
-        self.newest = Some((seconds, step, bytes));
-    }
-
-    /// The same up to now, with its newest value held until then.
-    fn extended(&self, seconds: f64, step: Option<f64>) -> Self {
-        let mut both = self.clone();
-        if let Some((since, at, bytes)) = self.newest.filter(|newest| newest.0 < seconds) {
-            both.rest(seconds, step.or(at));
-            both.put(seconds.max(since), step.or(at), bytes);
-        }
-        both
-    }
-}
-
 /// What one process told of its allocator.
 #[derive(Clone, Debug)]
 struct Told {
-    allocated: Both,
+    allocated: Levels,
     /// Held by the allocator and in no tensor.
-    slack: Both,
+    slack: Levels,
     reserved: Option<Ends>,
     tensors: Tensors,
 }
@@ -148,16 +90,16 @@ impl Allocators {
             return None;
         }
         let new = || Told {
-            allocated: Both::new(),
-            slack: Both::new(),
+            allocated: Levels::new(),
+            slack: Levels::new(),
             reserved: None,
             tensors: Tensors::default(),
         };
         let told = self.0.entry(process).or_insert_with(new);
         if let Some(allocated) = facts.gpu_allocated_bytes {
-            told.allocated.push(seconds, step, allocated);
+            told.allocated.push(Point::one(seconds, allocated), step);
             if let Some(reserved) = facts.gpu_reserved_bytes {
-                told.slack.push(seconds, step, (reserved - allocated).max(0.0));
+                told.slack.push(Point::one(seconds, (reserved - allocated).max(0.0)), step);
             }
         }
         Ends::take(&mut told.reserved, facts.gpu_reserved_bytes);
@@ -183,9 +125,14 @@ impl LiveJudge {
     pub(crate) fn allocator_verdicts(&self, role: &BTreeMap<ProcKey, Role>) -> Vec<Verdict> {
         let mut out = Vec::new();
         for (key, told) in self.allocators.0.iter().filter(|(key, _)| self.allocators.knows(**key)) {
-            let limit = self.gpu_limit(*key);
-            let mut found = self.in_tensors(told, limit);
-            found.extend(self.beside_tensors(told));
+            let told = &Told {
+                allocated: self.up_to_now(&told.allocated, Some(*key)),
+                slack: self.up_to_now(&told.slack, Some(*key)),
+                ..*told
+            };
+            let room = self.gpu_limit(*key);
+            let mut found = self.in_tensors(told, room);
+            found.extend(self.beside_tensors(told, room));
             for verdict in &mut found {
                 let role = role.get(key).copied().unwrap_or(Role::Unknown);
                 verdict.process = Some(self.named(*key, role));
@@ -195,11 +142,11 @@ impl LiveJudge {
         out
     }
 
-    fn asked_of(&self, both: &Both, limit: Option<Bytes>) -> Judge {
-        let both = both.extended(self.now, self.marks.step);
-        let by_steps = self.marks.pace().filter(|_| both.steps.samples() >= FEWEST_STEPS);
-        let mut judge = if by_steps.is_some() { both.steps } else { both.seconds };
-        let limit_from = limit.map(|_| "the GPU's memory".to_owned());
+    /// A judge for readings of GPU memory, with all that is known beside them.
+    pub(crate) fn asked_of(&self, levels: &Levels, limit: Option<(Bytes, String)>) -> Judge {
+        let by_steps = self.marks.pace().filter(|_| levels.steps.samples() >= FEWEST_STEPS);
+        let mut judge = if by_steps.is_some() { levels.steps.clone() } else { levels.seconds.clone() };
+        let (limit, limit_from) = limit.unzip();
         judge.set_context(Context { limit, limit_from, ..self.marks.known(&self.asked) });
         judge.set_resolution(self.doubt);
         judge.set_pace(by_steps);
@@ -208,7 +155,15 @@ impl LiveJudge {
         judge
     }
 
-    fn in_tensors(&self, told: &Told, limit: Option<Bytes>) -> Vec<Verdict> {
+    /// Readings of a process up to its end, or up to now.
+    pub(crate) fn up_to_now(&self, levels: &Levels, process: Option<ProcKey>) -> Levels {
+        let died = process.and_then(|key| self.processes.get(&key)).and_then(|found| found.died);
+        let end = died.map_or(self.now, |at| at.seconds().min(self.now));
+        levels.extended(end, self.marks.step)
+    }
+
+    fn in_tensors(&self, told: &Told, room: Option<Bytes>) -> Vec<Verdict> {
+        let limit = room.map(|room| (room, "the GPU's memory".to_owned()));
         let mut verdict = self.asked_of(&told.allocated, limit).verdict();
         if verdict.group == Group::Flat {
             return Vec::new();
@@ -230,8 +185,11 @@ impl LiveJudge {
     }
 
     /// Fragmentation: what is held for no tensor grows.
-    fn beside_tensors(&self, told: &Told) -> Option<Verdict> {
-        let judge = self.asked_of(&told.slack, None);
+    fn beside_tensors(&self, told: &Told, room: Option<Bytes>) -> Option<Verdict> {
+        let tensors = Bytes::from_f64(told.allocated.newest().unwrap_or(0.0));
+        let limit =
+            room.map(|room| (room.saturating_sub(tensors), "the GPU's memory beside tensors".to_owned()));
+        let judge = self.asked_of(&told.slack, limit);
         let seen = judge.verdict();
         let grown = seen.floor.end_bytes - seen.floor.start_bytes;
         let reserved = told.reserved?.last;

@@ -20,6 +20,7 @@ mod gaps;
 mod guard;
 mod judge;
 mod killed;
+mod levels;
 mod live;
 mod lives;
 mod marks;

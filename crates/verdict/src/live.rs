@@ -7,6 +7,7 @@ use crate::allocator::Allocators;
 use crate::gaps::Gaps;
 use crate::judge::Judge;
 use crate::killed::Deaths;
+use crate::levels::Levels;
 use crate::marks::Marks;
 use crate::roles::{Footprint, RoleFound, roles};
 use crate::scans::Scans;
@@ -33,7 +34,7 @@ pub struct LiveJudge {
     pub(crate) processes: BTreeMap<ProcKey, Process>,
     pub(crate) tracks: BTreeMap<ProcKey, Track>,
     pub(crate) marks: Marks,
-    pub(crate) gpus: BTreeMap<(u32, Option<ProcKey>), Judge>,
+    pub(crate) gpus: BTreeMap<(u32, Option<ProcKey>), Levels>,
     /// Sum of what all living processes need, and how many they are.
     pub(crate) tree: Judge,
     pub(crate) alive: Judge,
@@ -137,16 +138,14 @@ impl LiveJudge {
     /// Takes a row of a GPU.
     pub fn push_gpu(&mut self, row: &GpuRow) {
         self.now = self.now.max(row.tick.seconds());
-        let judge = self
-            .gpus
-            .entry((row.gpu, row.process))
-            .or_insert_with(|| Judge::with_room(Context::default(), Axis::Seconds, Metric::Gpu, 512));
         if row.process.is_none() || !self.gpu_sizes.contains_key(&row.gpu) {
             let sizes = row.total.map(|total| (total.as_f64(), row.used.last.as_f64()));
             self.gpu_sizes.extend(sizes.map(|sizes| (row.gpu, sizes)));
         }
         let (low, high) = (row.used.min.as_f64(), row.used.max.as_f64());
-        judge.push(Point { x: row.tick.seconds(), low, high, last: row.used.last.as_f64() });
+        let reading = Point { x: row.tick.seconds(), low, high, last: row.used.last.as_f64() };
+        let levels = self.gpus.entry((row.gpu, row.process)).or_insert_with(Levels::new);
+        levels.push(reading, self.marks.step);
         if let Some(track) = row.process.and_then(|key| self.tracks.get_mut(&key)) {
             track.footprint.gpu = track.footprint.gpu.max(row.used.max);
         }

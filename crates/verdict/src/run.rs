@@ -232,20 +232,15 @@ impl LiveJudge {
     fn gpu_verdicts(&self, role: &BTreeMap<ProcKey, Role>) -> Vec<Verdict> {
         let split = |gpu: u32| self.gpus.keys().any(|k| k.0 == gpu && k.1.is_some());
         let mut out = Vec::new();
-        for ((gpu, process), judge) in &self.gpus {
+        for ((gpu, process), levels) in &self.gpus {
             // What the job's own allocator tells says more than the driver's sum.
             let told = process.is_some_and(|key| self.allocators.knows(key));
             if (process.is_none() && split(*gpu)) || told {
                 continue;
             }
-            let mut judge = judge.clone();
-            let limit = self.gpu_room(*gpu, judge.newest().unwrap_or(0.0));
-            let limit_from = limit.map(|_| format!("the memory of GPU {gpu}"));
-            judge.set_context(Context { limit, limit_from, ..self.marks.known(&self.asked) });
-            judge.set_resolution(self.doubt);
-            judge.set_running(self.running);
-            judge.set_drawn(self.drawn);
-            let mut verdict = judge.verdict();
+            let room = self.gpu_room(*gpu, levels.newest().unwrap_or(0.0));
+            let limit = room.map(|room| (room, format!("the memory of GPU {gpu}")));
+            let mut verdict = self.asked_of(&self.up_to_now(levels, *process), limit).verdict();
             if verdict.group == Group::Flat {
                 continue;
             }
@@ -266,8 +261,8 @@ impl LiveJudge {
     /// The same for a process by itself, when it uses one GPU.
     pub(crate) fn gpu_limit(&self, key: ProcKey) -> Option<Bytes> {
         let mut own = self.gpus.iter().filter(|((_, process), _)| *process == Some(key));
-        let (((gpu, _), judge), None) = (own.next()?, own.next()) else { return None };
-        self.gpu_room(*gpu, judge.newest()?)
+        let (((gpu, _), levels), None) = (own.next()?, own.next()) else { return None };
+        self.gpu_room(*gpu, levels.newest()?)
     }
 
     /// What makes rollouts here, and how far shared memory moved since the start.

@@ -222,12 +222,14 @@ fn reserved_gpu_memory_that_grows_beside_its_tensors_is_fragmentation() {
             process: Some(key(2)),
             tick,
             used,
-            total: None,
+            total: Some(Bytes(80 << 30)),
         });
     }
     let found = run.judged();
     assert_eq!(found.main.verdict, Kind::AllocatorKept, "{:#?}", found.main);
     assert!(found.main.headline.starts_with("fragmentation of GPU memory"), "{}", found.main.headline);
+    let limit = found.main.outcome.limit_bytes.unwrap();
+    assert!((70.0 * 1024.0 * MIB..80.0 * 1024.0 * MIB).contains(&limit), "{:#?}", found.main.outcome);
     assert!(found.main.advice[0].contains("expandable_segments:True"), "{:?}", found.main.advice);
     assert!(found.findings.iter().all(|f| f.group != Group::Leak), "{:#?}", found.findings);
 }

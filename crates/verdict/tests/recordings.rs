@@ -228,6 +228,27 @@ fn gpu_memory_that_grows_is_a_finding() {
     assert!(found.main.headline.starts_with("GPU 0"), "{}", found.main.headline);
 }
 
+#[test]
+fn a_gpu_that_is_told_three_times_and_then_stays_is_steady() {
+    let mut run = Run::new();
+    run.rows(2, 0, 200, |_| 800.0);
+    // A row is written when a value moves: a model is loaded in three pieces, then nothing moves.
+    for (second, used) in [(4.0, 586.0), (8.0, 858.0), (8.4, 1146.0)] {
+        run.recording.gpus.push(GpuRow {
+            gpu: 0,
+            uuid: "GPU-0".into(),
+            process: Some(key(2)),
+            tick: Tick::from_seconds(second),
+            used: Span::one(Bytes::from_f64(used * MIB)),
+            total: Some(Bytes(140 << 30)),
+        });
+    }
+    let found = run.judged();
+    assert_eq!(found.main.verdict, Kind::Steady, "{:#?}", found.main);
+    assert!(found.main.process.is_some(), "{:#?}", found.main);
+    assert!(found.findings.iter().all(|finding| finding.group == Group::Bounded), "{:#?}", found.findings);
+}
+
 fn one_epoch_run(leaks_in_eval: bool) -> Run {
     let mut run = Run::new();
     let keep = if leaks_in_eval { 2.0 } else { 0.0 };
