@@ -173,6 +173,8 @@ impl Namer<'_, '_> {
         match (found.family(), inner) {
             (Family::Dict, Some(inside)) => self.dict_key(at, lower, inside).map(|key| format!("['{key}']")),
             (_, Some(inside)) => self.split_attribute(found, place, inside).map(|name| format!(".{name}")),
+            // A list's entry, in a table that is in no block.
+            (Family::List, None) => None,
             (_, None) => self.attribute(found, at, place).map(|name| format!(".{name}")),
         }
     }

@@ -16,6 +16,8 @@ const NOBODY: u32 = 0;
 const ROOT: u32 = u32::MAX;
 /// Raw blocks larger than this are looked through only where they hold pointers.
 const WHOLE: u64 = 64 << 10;
+/// Entries that are followed of a list whose table is new.
+const MOST_ENTRIES: u64 = 1 << 20;
 /// Levels of the search: a linked list can be long.
 const MOST_LEVELS: usize = 1 << 16;
 
@@ -184,20 +186,37 @@ pub(crate) fn target(ground: &Ground<'_, '_>, address: u64) -> Option<Slot> {
 }
 
 /// The parts of a block that can hold others.
-pub(crate) fn holding(ground: &Ground<'_, '_>, window: &mut Window, slot: Slot) -> [Option<(u64, u64)>; 2] {
+pub(crate) fn holding(ground: &Ground<'_, '_>, window: &mut Window, slot: Slot) -> [Option<(u64, u64)>; 3] {
     let tag = ground.index.tag(slot.id);
     if let Some(found) = object_of(tag).and_then(|kind| ground.types.get(kind)) {
         if !holds(ground, found) {
-            return [None, None];
+            return [None; 3];
         }
+        let new = new_table(ground, window, slot, found);
         let start = slot.start + ground.types.skip() as u64;
         let (head, from, to) = found
             .pointers((slot.end - slot.start).saturating_sub(ground.types.overhead()), ground.types.version);
-        return [Some((start, start + head)), Some((start + from, start + to.max(from)))];
+        return [Some((start, start + head)), Some((start + from, start + to.max(from))), new];
     }
     let worth =
         !ground.barren(slot.id) && (slot.end - slot.start <= WHOLE || pointers_inside(ground, window, slot));
-    [worth.then_some((slot.start, slot.end & !7)), None]
+    [worth.then_some((slot.start, slot.end & !7)), None, None]
+}
+
+/// The entries of a list whose table is in no block that was seen: the list grew while the scan went on, and a list that
+/// grows is the very one that is looked for.
+fn new_table(ground: &Ground<'_, '_>, window: &mut Window, slot: Slot, found: &Type) -> Option<(u64, u64)> {
+    if found.family() != Family::List {
+        return None;
+    }
+    let bytes = window.at(ground.reader, object_at(ground, slot, found) + 16, 16, u64::MAX)?;
+    let (count, table) = (word(bytes, 0).min(MOST_ENTRIES), word(bytes, 8));
+    let end = table.checked_add(count * 8).filter(|_| plausible(table) && table.is_multiple_of(8))?;
+    let seen = ground.index.find(table).filter(|seen| {
+        let tag = ground.index.tag(seen.id);
+        (tag == RAW || owner_of(tag).is_some()) && seen.end >= end
+    });
+    (seen.is_none() && count > 0).then_some((table, end))
 }
 
 /// Whether a large block is a table of pointers: at its beginning, or further in where a dict's entries are.

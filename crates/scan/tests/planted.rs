@@ -311,3 +311,28 @@ gc.collect(); say(); wait()
         }
     }
 }
+
+/// Moves the table of a list to where no allocator put it, as a list that grows during a scan does.
+const MOVED: &str = "
+import ctypes, json, mmap, sys
+NAME = [bytearray(20_000) for _ in range(400)]
+new = mmap.mmap(-1, 8 * len(NAME))
+at = ctypes.addressof(ctypes.c_char.from_buffer(new))
+table = ctypes.c_void_p.from_address(id(NAME) + 24)
+old = table.value
+ctypes.memmove(at, old, 8 * len(NAME))
+table.value = at
+ctypes.memset(old, 0, 8 * len(NAME))
+print(json.dumps({}), flush=True); sys.stdin.readline()
+";
+
+#[test]
+fn a_list_that_got_a_new_table_meanwhile_is_still_the_holder() {
+    for python in pythons() {
+        let name = random_name("grown");
+        let scan = Target::start(&python, &MOVED.replace("NAME", &name)).scan();
+        let held = scan.holders.iter().find(|held| held.name == "bytearray").expect("bytearrays hold most");
+        let end = format!("bytearray <- list of 400 <- global {name} of module __main__");
+        assert!(held.share > 0.95 && held.text == end, "{}: {held:?}", python.display());
+    }
+}
