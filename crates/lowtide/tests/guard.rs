@@ -5,10 +5,15 @@
 mod support;
 
 use lowtide_model::{EventKind, Recording};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use support::cgroup::Cgroup;
-use support::{Stage, read};
+use support::{Stage, eventually, lives, read};
 
 const MIB: u64 = 1 << 20;
 
@@ -102,4 +107,240 @@ fn without_resume_it_stops_with_code_75_and_the_command_it_names_goes_on() {
     let output = again.stdin(Stdio::null()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{line}\n{}", said(&output));
     assert_eq!(steps(&stage), unbroken(60), "{line}");
+}
+
+/// Every step up to `count` was made at least once, and always with the same loss.
+fn assert_all_made(stage: &Stage, count: u64, words: &str) {
+    let made: BTreeSet<(u64, u64)> = steps(stage).into_iter().collect();
+    assert_eq!(made.into_iter().collect::<Vec<_>>(), unbroken(count), "{words}");
+}
+
+#[test]
+fn a_loop_that_saves_on_a_signal_is_signalled_and_loses_nothing() {
+    let Some(cgroup) = Cgroup::new(200 * MIB) else { return };
+    let stage = Stage::new();
+    let job = ["--way", "term", "--leak", "4", "--steps", "80", "--step-ms", "40"];
+    let command = guarded(&stage, &["--resume", "9", "--stop-signal", "TERM"], &job);
+    let output = cgroup.inside(&command).output().unwrap();
+    let words = said(&output);
+    assert_eq!((output.status.code(), cgroup.kills()), (Some(0), 0), "{words}");
+    assert_eq!(steps(&stage), unbroken(80), "{words}");
+    assert!(noted(&read(&stage.path("run.tide"))).contains(&"signalled".to_owned()), "{words}");
+}
+
+#[test]
+fn a_loop_that_ignores_everything_is_ended_before_the_kernel_does_it_and_keeps_its_last_checkpoint() {
+    let Some(cgroup) = Cgroup::new(200 * MIB) else { return };
+    let stage = Stage::new();
+    let job = ["--way", "nothing", "--every", "5", "--leak", "4", "--steps", "80", "--step-ms", "60"];
+    let output = cgroup.inside(&guarded(&stage, &["--resume", "9"], &job)).output().unwrap();
+    let words = said(&output);
+    assert_eq!((output.status.code(), cgroup.kills()), (Some(0), 0), "{words}");
+    assert_all_made(&stage, 80, &words);
+    let lives = noted(&read(&stage.path("run.tide"))).iter().filter(|name| *name == "life").count();
+    let repeated = steps(&stage).len() - 80;
+    assert!(lives >= 1 && repeated <= 6 * lives, "{repeated} steps were repeated in {lives} lives: {words}");
+    assert!(words.contains("only its last checkpoint is kept"), "{words}");
+}
+
+#[test]
+fn a_known_leak_is_cut_into_chunks_of_steps_or_of_time() {
+    for flags in [["--chunk-steps", "12"], ["--chunk-time", "1s"]] {
+        let stage = Stage::new();
+        let output = guarded(&stage, &flags, &["--steps", "50", "--step-ms", "60"]).output().unwrap();
+        let words = said(&output);
+        assert_eq!(output.status.code(), Some(0), "{words}");
+        assert_eq!(steps(&stage), unbroken(50), "{words}");
+        let lives = noted(&read(&stage.path("run.tide"))).iter().filter(|name| *name == "life").count();
+        assert!(lives >= 2, "{lives} lives with {flags:?}: {words}");
+    }
+}
+
+#[test]
+fn a_save_that_needs_a_third_of_the_limit_is_asked_for_while_it_fits() {
+    let Some(cgroup) = Cgroup::new(240 * MIB) else { return };
+    let stage = Stage::new();
+    let job = [
+        "--leak",
+        "3",
+        "--steps",
+        "80",
+        "--step-ms",
+        "60",
+        "--every",
+        "8",
+        "--save-takes",
+        "72",
+        "--save-ms",
+        "150",
+    ];
+    let output = cgroup.inside(&guarded(&stage, &["--resume", "9"], &job)).output().unwrap();
+    let words = said(&output);
+    assert_eq!((output.status.code(), cgroup.kills()), (Some(0), 0), "{words}");
+    assert_eq!(steps(&stage), unbroken(80), "{words}");
+}
+
+#[test]
+fn a_limit_that_is_lowered_while_it_runs_counts_at_once() {
+    let Some(cgroup) = Cgroup::new(2000 * MIB) else { return };
+    let stage = Stage::new();
+    let job = ["--leak", "2", "--steps", "60", "--step-ms", "80"];
+    let mut child =
+        cgroup.inside(&guarded(&stage, &["--resume", "9"], &job)).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("ten steps", || (steps(&stage).len() >= 10).then_some(()));
+    assert!(cgroup.set_limit(110 * MIB));
+    let words = rest_of(&mut child);
+    assert_eq!((child.wait().unwrap().code(), cgroup.kills()), (Some(0), 0), "{words}");
+    assert_eq!(steps(&stage), unbroken(60), "{words}");
+    assert!(words.contains("of 110 MiB"), "{words}");
+}
+
+#[test]
+fn an_evaluation_that_will_not_fit_is_said_and_stepped_around() {
+    let Some(cgroup) = Cgroup::new(220 * MIB) else { return };
+    let stage = Stage::new();
+    let job =
+        ["--leak", "2", "--steps", "60", "--step-ms", "60", "--eval-every", "10", "--eval-takes", "110"];
+    let output = cgroup.inside(&guarded(&stage, &["--resume", "9"], &job)).output().unwrap();
+    let words = said(&output);
+    assert_eq!((output.status.code(), cgroup.kills()), (Some(0), 0), "{words}");
+    assert_eq!(steps(&stage), unbroken(60), "{words}");
+    assert!(words.contains("the evaluation at step"), "{words}");
+}
+
+#[test]
+fn a_loop_that_gets_no_further_is_stopped_and_told() {
+    let stage = Stage::new();
+    let job = ["--leak", "4", "--steps", "400", "--step-ms", "40", "--trouble", "forgets"];
+    let output = guarded(&stage, &["--limit", "120MiB", "--resume", "50"], &job).output().unwrap();
+    let words = said(&output);
+    assert_eq!(output.status.code(), Some(75), "{words}");
+    assert!(words.contains("it got no further than"), "{words}");
+    let begun = steps(&stage).iter().filter(|(step, _)| *step == 1).count();
+    assert!(begun <= 4, "{begun} lives began at nothing: {words}");
+}
+
+#[test]
+fn a_save_that_fails_and_one_that_is_cut_fall_back_to_the_checkpoint_before() {
+    for trouble in ["fails", "breaks"] {
+        let stage = Stage::new();
+        let job = ["--leak", "4", "--steps", "60", "--step-ms", "40", "--every", "5", "--trouble", trouble];
+        let output = guarded(&stage, &["--limit", "150MiB", "--resume", "20"], &job).output().unwrap();
+        let words = said(&output);
+        assert_eq!(output.status.code(), Some(0), "{trouble}: {words}");
+        assert_all_made(&stage, 60, &words);
+        assert!(steps(&stage).len() > 60, "steps since that checkpoint are made once more: {words}");
+    }
+}
+
+#[test]
+fn a_save_that_fails_with_nothing_before_it_leaves_the_jobs_own_exit_code() {
+    let stage = Stage::new();
+    let job = ["--leak", "4", "--steps", "60", "--step-ms", "40", "--trouble", "fails"];
+    let output = guarded(&stage, &["--limit", "120MiB", "--resume", "20"], &job).output().unwrap();
+    let words = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert!(words.contains("nothing was kept"), "{words}");
+}
+
+#[test]
+fn a_save_that_hangs_while_memory_grows_and_a_job_that_takes_all_at_once_go_on_from_what_was_kept() {
+    for trouble in ["hangs", "doubles"] {
+        let Some(cgroup) = Cgroup::new(250 * MIB) else { return };
+        let stage = Stage::new();
+        let job = [
+            "--leak",
+            "4",
+            "--steps",
+            "70",
+            "--step-ms",
+            "40",
+            "--every",
+            "5",
+            "--trouble",
+            trouble,
+            "--trouble-at",
+            "20",
+        ];
+        let output = cgroup.inside(&guarded(&stage, &["--resume", "20"], &job)).output().unwrap();
+        let words = said(&output);
+        assert_eq!(output.status.code(), Some(0), "{trouble}: {words}");
+        assert_all_made(&stage, 70, &words);
+    }
+}
+
+/// Reads what a lowtide says until a line holds this.
+fn hear(child: &mut Child, words: &str) -> String {
+    let mut heard = String::new();
+    let mut lines = BufReader::with_capacity(1, child.stderr.as_mut().unwrap());
+    while !heard.contains(words) {
+        assert!(lines.read_line(&mut heard).unwrap() > 0, "never said `{words}`: {heard}");
+    }
+    heard
+}
+
+fn rest_of(child: &mut Child) -> String {
+    let mut words = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut words).unwrap();
+    words
+}
+
+#[test]
+fn lowtide_killed_while_the_job_saves_harms_nobody_and_the_next_one_goes_on() {
+    let stage = Stage::new();
+    let saves = stage.path("saves");
+    let job =
+        ["--leak", "4", "--steps", "50", "--step-ms", "40", "--save-ms", "1500", "--from", "{checkpoint}"];
+    let flags = ["--limit", "120MiB", "--resume", "9", "--checkpoints", saves.to_str().unwrap()];
+    let mut child =
+        guarded(&stage, &flags, &job).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    hear(&mut child, "asked to save and stop");
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).unwrap();
+    child.wait().unwrap();
+    let kept = || std::fs::read_dir(&saves).ok()?.filter_map(Result::ok).map(|entry| entry.path()).next();
+    let whole = eventually("the save is whole", || {
+        kept().filter(|path| path.extension().is_some_and(|end| end == "pt"))
+    });
+    let made = steps(&stage).len() as u64;
+    assert!(whole.to_str().unwrap().contains(&format!("ckpt-{made}.")), "{whole:?} of {made} steps");
+    std::fs::remove_file(stage.path("run.tide")).unwrap();
+    let again = guarded(&stage, &["--limit", "4GiB", "--checkpoints", saves.to_str().unwrap()], &job)
+        .output()
+        .unwrap();
+    assert_eq!(again.status.code(), Some(0), "{}", said(&again));
+    assert_eq!(steps(&stage), unbroken(50));
+}
+
+#[test]
+fn ctrl_c_ends_it_at_every_stage_and_nothing_begins_again() {
+    for stage_of_it in ["trains", "saves", "has stopped"] {
+        let stage = Stage::new();
+        let job =
+            ["--leak", "4", "--steps", "500", "--step-ms", "40", "--save-ms", "1000", "--trouble", "leaves"];
+        let mut command = guarded(&stage, &["--limit", "120MiB", "--resume", "9"], &job);
+        // A group of its own, as a terminal gives: Ctrl-C goes to everybody in it.
+        command.process_group(0).stderr(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        match stage_of_it {
+            "trains" => eventually("some steps", || (steps(&stage).len() >= 3).then_some(())),
+            "saves" => drop(hear(&mut child, "asked to save and stop")),
+            _ => {
+                let mut heard = String::new();
+                let mut lines = BufReader::with_capacity(1, child.stdout.as_mut().unwrap());
+                while !heard.contains("stopped") {
+                    assert!(lines.read_line(&mut heard).unwrap() > 0, "never stopped: {heard}");
+                }
+            }
+        }
+        killpg(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+        let words = rest_of(&mut child);
+        let status = child.wait().unwrap();
+        assert!(!status.success(), "{stage_of_it}: {status:?} {words}");
+        let made = steps(&stage);
+        assert_eq!(made, unbroken(made.len() as u64), "{stage_of_it}: {words}");
+        let recording = read(&stage.path("run.tide"));
+        let alive =
+            recording.processes.iter().filter(|one| one.argv.iter().any(|word| word.ends_with("loop.py")));
+        assert!(alive.map(|one| one.key.pid).all(|pid| !lives(pid)), "{stage_of_it}: {words}");
+    }
 }

@@ -31,8 +31,10 @@ struct Place {
     cgroups: Cgroups,
     thin: Thin<CgroupRow>,
     last: CgroupReading,
-    /// The highest charge ever, as the kernel knew it at the last look.
+    /// The highest charge ever, as the kernel knew it at the last row.
     peak: Option<Bytes>,
+    /// How far above its charge of now it was since the look before, where the kernel kept that.
+    above: Bytes,
     strangers: Option<u32>,
     strangers_before: Option<u32>,
     /// Stands for those who lived there, and for the job, when strangers were counted.
@@ -190,6 +192,13 @@ impl Places {
         self.counters()
     }
 
+    /// How much higher than now it was since the look before, as far as the kernel kept that.
+    pub(crate) fn above(&self, kind: &LimitKind) -> Bytes {
+        let LimitKind::Cgroup { path } = kind else { return Bytes::ZERO };
+        let place = self.cgroups.values().find(|place| place.cgroups.path() == path);
+        place.map(|place| place.above).unwrap_or_default()
+    }
+
     /// Limits, the smallest headroom first.
     pub(crate) fn limits(&self) -> &[LimitHeld] {
         &self.limits
@@ -244,6 +253,7 @@ impl Place {
             cgroups,
             thin: Thin::default(),
             peak: last.peak.known(),
+            above: Bytes::ZERO,
             last,
             strangers: None,
             strangers_before: None,
@@ -258,7 +268,11 @@ impl Place {
     }
 
     fn read(&mut self, root: &Root, now: Tick, crew: &Crew, own_pids: &BTreeSet<u32>) {
+        let peak = self.last.peak.known();
         self.last = self.cgroups.read();
+        let rose = self.last.peak.known().filter(|now| peak.is_some_and(|before| *now > before));
+        let above = rose.zip(self.last.usage.known()).map(|(peak, usage)| peak.saturating_sub(usage));
+        self.above = above.unwrap_or_default();
         if self.looked_at.is_some_and(|at| now.since(at) < LOOK_EVERY) {
             return;
         }

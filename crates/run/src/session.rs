@@ -119,6 +119,8 @@ pub(crate) struct Live {
     pub(crate) root: ProcKey,
     pub(crate) exit: Option<Exit>,
     pub(crate) stop: bool,
+    /// When somebody asked the job to end: a guard does not start it again.
+    asked_to_end: Option<Tick>,
     pub(crate) now: Tick,
     pub(crate) tick_number: u64,
     pub(crate) interval: Duration,
@@ -151,6 +153,7 @@ impl Live {
             root,
             exit: None,
             stop: false,
+            asked_to_end: None,
             now: Tick::START,
             tick_number: 0,
             interval,
@@ -318,9 +321,7 @@ impl Session<'_> {
         let asks_to_stop =
             matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT);
         if asks_to_stop {
-            if let Some(watch) = &mut self.watch {
-                watch.leave = true;
-            }
+            self.live.asked_to_end = Some(self.live.now);
             let facts = serde_json::json!({"event": "stop", "signal": signal.as_str(), "run_id": self.meta.run_id,
                 "name": self.meta.name, "recording": self.writer.path().to_string_lossy()});
             self.fire(HookWhen::Stop, &facts);

@@ -5,9 +5,10 @@ a life that began from a checkpoint goes on exactly where the one before it ende
 """
 
 import argparse
-import json
 import os
+import pickle
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -28,7 +29,7 @@ parser.add_argument("--eval-every", type=int, default=0)
 parser.add_argument("--eval-takes", type=float, default=0, help="MiB that an evaluation takes for itself")
 parser.add_argument("--log", required=True)
 parser.add_argument("--from", dest="begin", default=os.environ.get("LOWTIDE_CHECKPOINT"))
-parser.add_argument("--trouble", choices=["hangs", "fails", "breaks", "doubles", "forgets"], default=None)
+parser.add_argument("--trouble", choices=["hangs", "fails", "breaks", "doubles", "forgets", "leaves"], default=None)
 parser.add_argument("--trouble-at", type=int, default=0)
 args = parser.parse_args()
 
@@ -42,7 +43,7 @@ def take(mib):
 
 
 def save(step, loss, asked=False):
-    path = os.path.join(os.path.abspath(args.save), "ckpt-%d.json" % step)
+    path = os.path.join(os.path.abspath(args.save), "ckpt-%d.pt" % step)
     with lowtide.mark("save", step, path=path):
         room = take(args.save_takes) if args.save_takes else None
         time.sleep(args.save_ms / 1000)
@@ -52,8 +53,11 @@ def save(step, loss, asked=False):
             time.sleep(3600)
         if asked and args.trouble == "fails":
             raise OSError(28, "No space left on device")
-        with open(path + ".part", "w") as file:
-            json.dump({"step": step, "loss": loss}, file)
+        whole = pickle.dumps({"step": step, "loss": loss})
+        if asked and args.trouble == "breaks":
+            whole = whole[:-4]
+        with open(path + ".part", "wb") as file:
+            file.write(whole)
         os.rename(path + ".part", path)
         del room
 
@@ -66,8 +70,8 @@ def leak_on():
 
 step, loss = 0, 1
 if args.begin and args.trouble != "forgets":
-    with open(args.begin) as file:
-        found = json.load(file)
+    with open(args.begin, "rb") as file:
+        found = pickle.load(file)
     step, loss = found["step"], found["loss"]
 
 terminated = threading.Event()
@@ -76,6 +80,8 @@ if args.way == "term":
 if args.way == "nothing":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
+if args.trouble == "leaves":
+    subprocess.Popen(["sleep", "600"])
 held = take(args.hold) if args.hold else None
 os.makedirs(args.save, exist_ok=True)
 print("ready", step, flush=True)
@@ -87,7 +93,7 @@ with open(args.log, "a", buffering=1) as log:
             step += 1
             loss = (loss * 6364136223846793005 + step) % 2**64
             log.write("%d %d\n" % (step, loss))
-            if args.trouble == "doubles" and step == args.trouble_at:
+            if args.trouble == "doubles" and step == args.trouble_at and not args.begin:
                 while True:
                     kept.append(take(16))
         if args.eval_every and step % args.eval_every == 0:

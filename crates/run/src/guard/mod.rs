@@ -7,9 +7,10 @@
 mod kept;
 mod report;
 
-use crate::checkpoints::{Places, Way};
+use crate::checkpoints::{self, Way};
 use crate::job::{self, JobSpec, Restore, StartError};
 use crate::marks::Request;
+use crate::places::Places;
 pub use kept::Kept;
 use lowtide_model::{Bytes, Exit, LimitHeld, LimitKind, Mark, MarkKind, ProcKey, Tick};
 use lowtide_store::Entry;
@@ -123,13 +124,11 @@ pub(crate) struct Watch {
     pub(crate) asked: Option<Asked>,
     pub(crate) number: u64,
     pub(crate) life: Life,
-    /// Somebody asked the job to stop: it is not started again.
-    pub(crate) leave: bool,
     /// What the verdict says, and when it is asked again.
     pub(crate) fill: bool,
     pub(crate) judged_again: Tick,
     told: BTreeSet<Telling>,
-    pub(crate) places: Places,
+    pub(crate) places: checkpoints::Places,
     pub(crate) report: Guarded,
 }
 
@@ -150,7 +149,7 @@ pub(crate) struct Life {
 impl Watch {
     pub(crate) fn new(options: GuardOptions, job: JobSpec, restore: Restore) -> Self {
         let from = options.from.as_deref().map(Kept::named);
-        let mut places = Places::default();
+        let mut places = checkpoints::Places::default();
         options.checkpoints.iter().for_each(|folder| places.name(folder));
         Self {
             options,
@@ -160,7 +159,6 @@ impl Watch {
             asked: None,
             number: 0,
             life: Life { from, ..Life::default() },
-            leave: false,
             fill: false,
             judged_again: Tick::START,
             told: BTreeSet::new(),
@@ -195,8 +193,8 @@ impl Watch {
     }
 
     /// Looks at every limit.
-    pub(crate) fn look(&mut self, now: Tick, held: &[LimitHeld], stop_steps: f64) {
-        let guarded = held.iter().filter(|held| held.kind != LimitKind::DevShm);
+    pub(crate) fn look(&mut self, now: Tick, places: &Places, stop_steps: f64) {
+        let guarded = places.limits().iter().filter(|held| held.kind != LimitKind::DevShm);
         for held in guarded {
             let name = name_of(&held.kind);
             if !self.limits.contains_key(&name) && self.limits.len() >= MOST_LIMITS {
@@ -208,7 +206,8 @@ impl Watch {
             });
             let used = held.used.as_f64();
             watched.guard.set_stop_steps(stop_steps);
-            watched.guard.look(Look { seconds: now.seconds(), used, high: used, limit: held.limit.as_f64() });
+            let high = used + places.above(&held.kind).as_f64();
+            watched.guard.look(Look { seconds: now.seconds(), used, high, limit: held.limit.as_f64() });
         }
     }
 
@@ -222,6 +221,12 @@ impl Watch {
             }
         }
         worst
+    }
+
+    /// Whether it is too late for a step and a save, where the kernel kills.
+    pub(crate) fn is_lost(&self) -> bool {
+        let lost = |watched: &Watched| matches!(watched.guard.call(), Call::Lost(_));
+        self.limits.values().any(|watched| watched.deadly && lost(watched))
     }
 
     /// Whether something may have to be done within the next steps.

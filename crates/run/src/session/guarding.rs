@@ -38,11 +38,11 @@ impl Session<'_> {
     pub(super) fn guard(&mut self) {
         let Some(mut watch) = self.watch.take() else { return };
         let several = self.marks.stoppers().any(|stopper| stopper.several);
-        watch.look(self.live.now, self.places.limits(), Watch::stop_steps(several));
+        watch.look(self.live.now, &self.places, Watch::stop_steps(several));
         self.tell_ways(&mut watch);
         self.tell_repeated(&mut watch);
         match watch.asked.take() {
-            Some(asked) => watch.asked = Some(self.follow_up(&watch, asked)),
+            Some(asked) => watch.asked = Some(self.follow_up(&mut watch, asked)),
             None => self.consider(&mut watch),
         }
         self.watch = Some(watch);
@@ -99,6 +99,9 @@ impl Session<'_> {
             watch.asked = Some(asked);
         } else if let Some(signal) = watch.options.stop_signal {
             self.signal(watch, asked, signal);
+        } else if watch.is_lost() && self.signalled(Signal::SIGTERM).next().is_some() {
+            // A handler need not save, but the kernel's kill is less than a step away.
+            self.signal(watch, asked, Signal::SIGTERM);
         } else if watch.tells(Telling::Helpless) {
             self.warn(format!("nobody can be asked to save: {}; {ADVICE}", because.words()));
         }
@@ -134,13 +137,16 @@ impl Session<'_> {
         !asked.processes.is_empty()
     }
 
-    /// Sends a signal to those who mark steps and catch it; where nobody does it would only be a kill.
+    /// Who gets a signal: those who mark steps and catch it, never a launcher above them.
+    fn signalled(&self, signal: Signal) -> impl Iterator<Item = ProcKey> {
+        let mut steppers = self.marks.steppers().peekable();
+        let root = Some(self.live.root).filter(|_| steppers.peek().is_none());
+        steppers.chain(root).filter(move |key| catches(key.pid, signal))
+    }
+
+    /// Sends a signal; where nobody catches it, it would only be a kill.
     fn signal(&mut self, watch: &mut Watch, mut asked: Asked, signal: Signal) {
-        let able = |key: &ProcKey| catches(key.pid, signal);
-        let mut targets: Vec<ProcKey> = self.marks.steppers().filter(able).collect();
-        if targets.is_empty() {
-            targets.extend(Some(self.live.root).filter(able));
-        }
+        let targets: Vec<ProcKey> = self.signalled(signal).collect();
         if targets.is_empty() {
             if watch.tells(Telling::Helpless) {
                 self.warn(format!("nobody catches {signal}, so it is not sent: {}", asked.because.words()));
@@ -160,7 +166,8 @@ impl Session<'_> {
     }
 
     /// What became of a request.
-    fn follow_up(&mut self, watch: &Watch, mut asked: Asked) -> Asked {
+    fn follow_up(&mut self, watch: &mut Watch, mut asked: Asked) -> Asked {
+        self.ask_later_where_passed(watch, &mut asked);
         let number = asked.request.number;
         let answers: Vec<(u64, u64)> = asked.processes.iter().map(|key| self.marks.answered(*key)).collect();
         if asked.rung == Rung::Flag
@@ -188,6 +195,22 @@ impl Session<'_> {
             self.end_all(&mut asked);
         }
         asked
+    }
+
+    /// A rank that was already past the step at which all were to stop goes on: then a later step is chosen.
+    fn ask_later_where_passed(&mut self, watch: &mut Watch, asked: &mut Asked) {
+        let Request { number, stop_at } = asked.request;
+        let stoppers: Vec<Stopper> =
+            self.marks.stoppers().filter(|stopper| asked.processes.contains(&stopper.key)).collect();
+        let passed =
+            |stopper: &Stopper| stopper.steps > stop_at && self.marks.answered(stopper.key).1 < number;
+        if asked.rung == Rung::Flag && stop_at > 0 && asked.done.is_none() && stoppers.iter().any(passed) {
+            asked.taken = None;
+            self.ask_by_flag(watch, asked, &stoppers);
+            let text =
+                format!("a rank was past step {stop_at}: all stop after step {}", asked.request.stop_at);
+            self.guard_event("asked_again", asked, text);
+        }
     }
 
     fn end_it(&mut self, watch: &mut Watch, mut asked: Asked) {

@@ -18,9 +18,13 @@ const LEFT_OVERS: Duration = Duration::from_secs(5);
 impl Session<'_> {
     /// Whether the job, which has ended, was started again.
     pub(super) fn begins_again(&mut self) -> bool {
+        if self.watch.is_none() {
+            return false;
+        }
+        // The guard hears what the job says last: where it saved.
+        self.settle_down(FAREWELL);
         let Some(mut watch) = self.watch.take() else { return false };
         let exit = self.live.exit.unwrap_or(Exit::Unknown);
-        self.settle_down(FAREWELL);
         if let Some(asked) = watch.asked.take() {
             watch.asked = Some(self.last_answers(asked));
         }
@@ -63,7 +67,7 @@ impl Session<'_> {
     fn after_life(&mut self, watch: &mut Watch, exit: Exit) -> bool {
         let kernel = self.live.ooms.len() > watch.life.ooms_before;
         let by_us = watch.stopped_it(exit);
-        if !(by_us || kernel) || watch.leave {
+        if !(by_us || kernel) || self.live.asked_to_end.is_some() {
             return false;
         }
         let asked = watch.asked.take();
@@ -124,7 +128,7 @@ impl Session<'_> {
 
     fn start_again(&mut self, watch: &mut Watch, kept: &Kept) -> Result<(), String> {
         self.end_left_overs();
-        if watch.leave {
+        if self.live.asked_to_end.is_some() {
             return Err("it was asked to end".to_owned());
         }
         let way = &watch.options.way;

@@ -1,7 +1,7 @@
 //! How fast memory grows, step by step, as far as a guard may believe it.
 //!
 //! Time is cut into laps: a lap is at least one step (or a few looks, where no steps are known) with the lowest and the
-//! highest memory in it. Growth is believed when floors rise lap after lap **and** the peaks go where memory has not been
+//! highest memory in it; the time of evaluations and saves is left out. Growth is believed when floors rise lap after lap **and** the peaks go where memory has not been
 //! before: a saw-tooth, a spike that comes back and a warm-up that bends are none of it. Not here: what follows from it.
 
 use super::Look;
@@ -19,20 +19,35 @@ const WHOLE: usize = 64;
 const LEAST_SLOW: usize = 8;
 /// A rise from lap to lap below this part of the limit is noise: five thousand of them fit.
 const NOISE_PART: f64 = 2e-4;
-/// A rise that grows by more than this from lap to lap is a jump, not a course.
+/// Rises that each grow by so much gather speed ...
+const FASTER: f64 = 1.5;
+/// ... and one that grows by more than this is a jump, not a course.
 const MOST_RATIO: f64 = 4.0;
+/// A rise that is only this part of the mean bends.
+const BENT: f64 = 0.6;
+/// The floor may rise so many times as fast as the peak.
+const PEAKS_AGREE: f64 = 1.5;
+/// Rises whose mean is so many times their median are a jump and noise.
+const UNEVEN: f64 = 2.0;
+/// A step is taken to last at least this long, in seconds.
+const SHORTEST: f64 = 1e-3;
 /// Peaks of so many laps count as the peak of now.
 const PEAK_LAPS: usize = 3;
+/// Not every look meets the floor of a step: so many laps tell it.
+const FLOOR_LAPS: usize = 4;
 
 /// A stretch of training.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lap {
-    pub(super) begin: f64,
-    pub(super) end: f64,
+struct Lap {
+    begin: f64,
+    end: f64,
     /// Steps in it; 1 where none are known.
-    pub(super) steps: f64,
-    pub(super) low: f64,
-    pub(super) high: f64,
+    steps: f64,
+    low: f64,
+    /// When it was lowest.
+    low_at: f64,
+    high: f64,
+    high_at: f64,
     looks: u32,
     /// Its peak is the highest of this life.
     fresh: bool,
@@ -61,6 +76,10 @@ pub(super) struct Laps {
     pub(super) first_low: Option<f64>,
     noise: f64,
     steps_known: bool,
+    /// When the newest step ended.
+    stepped_at: Option<f64>,
+    /// Worked out when a lap ends.
+    growth: Option<Growth>,
 }
 
 impl Laps {
@@ -72,13 +91,19 @@ impl Laps {
             end: look.seconds,
             steps: 0.0,
             low: look.used,
+            low_at: look.seconds,
             high: look.used,
+            high_at: look.seconds,
             looks: 0,
             fresh: false,
         });
         lap.end = look.seconds;
-        lap.low = lap.low.min(look.used);
-        lap.high = lap.high.max(look.high);
+        if look.used < lap.low {
+            (lap.low, lap.low_at) = (look.used, look.seconds);
+        }
+        if look.high > lap.high {
+            (lap.high, lap.high_at) = (look.high, look.seconds);
+        }
         lap.looks += 1;
         if !self.steps_known && lap.looks >= LOOKS_WITHOUT_STEPS {
             lap.steps = 1.0;
@@ -86,24 +111,20 @@ impl Laps {
         }
     }
 
-    /// So many steps ended.
-    pub(super) fn stepped(&mut self, steps: f64) {
+    /// So many steps ended, the last at this time.
+    pub(super) fn stepped(&mut self, steps: f64, at: f64) {
         if !std::mem::replace(&mut self.steps_known, true) {
             // What came before the first step was loading.
             *self = Self { steps_known: true, noise: self.noise, ..Self::default() };
             return;
         }
+        self.stepped_at = Some(at);
         if let Some(lap) = &mut self.open {
             lap.steps += steps;
             if lap.looks >= LEAST_LOOKS {
                 self.close();
             }
         }
-    }
-
-    /// The job turned to something else: what is open says nothing whole.
-    pub(super) fn interrupted(&mut self) {
-        self.open = None;
     }
 
     fn close(&mut self) {
@@ -116,6 +137,7 @@ impl Laps {
         }
         self.recent.push_back(lap);
         self.gather(lap);
+        self.growth = self.work_out();
     }
 
     fn gather(&mut self, lap: Lap) {
@@ -144,15 +166,24 @@ impl Laps {
         self.recent.len()
     }
 
-    /// The highest of now.
-    pub(super) fn high(&self) -> f64 {
-        let done = self.recent.iter().rev().take(PEAK_LAPS).map(|lap| lap.high);
-        done.chain(self.open.map(|lap| lap.high)).fold(0.0, f64::max)
+    /// The highest in steps that have ended, and since then.
+    pub(super) fn highs(&self) -> (f64, f64) {
+        let done = self.recent.iter().rev().take(PEAK_LAPS).map(|lap| lap.high).fold(0.0, f64::max);
+        (done, self.open.map_or(0.0, |lap| lap.high))
     }
 
-    /// The floor of now.
-    pub(super) fn low(&self) -> Option<f64> {
-        self.recent.back().map(|lap| lap.low)
+    /// The floor when the last step ended: as it was seen of late, with what growth had added by then, but never above
+    /// what is taken now. Nothing when it fell: whatever rose before is given back.
+    pub(super) fn floor(&self, used: f64) -> Option<f64> {
+        let last = self.recent.back()?;
+        let rate = self.growth.map_or(0.0, |growth| growth.per_step / growth.step_seconds);
+        let ended = self.stepped_at.unwrap_or(last.end);
+        let late = self.recent.iter().rev().take(FLOOR_LAPS);
+        let then =
+            late.map(|lap| lap.low + rate * (ended - lap.low_at).max(0.0)).fold(f64::INFINITY, f64::min);
+        let lowest =
+            self.recent.iter().rev().take(FLOOR_LAPS).map(|lap| lap.low).fold(f64::INFINITY, f64::min);
+        (used >= lowest - self.noise).then(|| then.min(used))
     }
 
     /// The highest of this life.
@@ -168,61 +199,114 @@ impl Laps {
 
     /// Growth, if there is any to believe in.
     pub(super) fn growth(&self) -> Option<Growth> {
-        let recent: Vec<Lap> = self.recent.iter().copied().collect();
-        let found = [self.quick(&recent), self.slow(&recent), self.slow(&self.whole)];
-        let per_step = found.into_iter().flatten().reduce(f64::max)?;
-        Some(Growth { per_step, step_seconds: self.step_seconds()? })
+        self.growth
     }
 
-    /// Three rises in a row, each to where memory has not been before.
+    fn work_out(&self) -> Option<Growth> {
+        let recent: Vec<Lap> = self.recent.iter().copied().collect();
+        let whole = &self.whole;
+        let rates = [
+            self.quick(&recent),
+            self.slow(&recent),
+            self.slow(whole),
+            self.peaks(&recent),
+            self.peaks(whole),
+        ];
+        let rate = rates.into_iter().flatten().reduce(f64::max)?;
+        let step_seconds = self.step_seconds()?.max(SHORTEST);
+        Some(Growth { per_step: rate * step_seconds, step_seconds })
+    }
+
+    /// Bytes a second by three rises in a row, each to where memory has not been before.
     fn quick(&self, laps: &[Lap]) -> Option<f64> {
         let last: &[Lap; 4] = laps.last_chunk()?;
-        let rises: Vec<f64> =
-            last.windows(2).map(|pair| (pair[1].low - pair[0].low) / pair[1].steps).collect();
         let real = last[1..].iter().all(|lap| lap.fresh)
             && last.windows(2).all(|pair| pair[1].low - pair[0].low > self.noise);
-        if !real {
-            return None;
-        }
-        let (first, middle, newest) = (rises[0], rises[1], rises[2]);
-        if newest <= middle && middle <= first {
-            return Some(newest);
-        }
-        if newest >= middle && middle >= first && newest <= middle * MOST_RATIO {
-            // It gathers speed: the next rise is larger than the last.
-            return Some(newest * (newest / middle).min(2.0));
-        }
-        let mut sorted = [first, middle, newest];
-        sorted.sort_by(f64::total_cmp);
-        Some(sorted[1])
+        let rates: Vec<f64> = last.windows(2).filter_map(|pair| rate(pair[0], pair[1])).collect();
+        let &[first, middle, newest] = rates.as_slice() else { return None };
+        let faster = |one: f64, next: f64| next >= one * FASTER && next <= one * MOST_RATIO;
+        let median = first.max(middle).min(first.min(middle).max(newest));
+        let mean = rate(last[0], last[3])?;
+        let course = if faster(first, middle) && faster(middle, newest) {
+            newest
+        } else if mean > UNEVEN * median {
+            // A jump among them is not a course.
+            median
+        } else {
+            bent(mean, newest)
+        };
+        // Two looks may both have met the peak of a step: then its floor seems to rise, and its peak does not.
+        let peaks = last.windows(2).filter_map(|pair| peak_rate(pair[0], pair[1])).fold(0.0, f64::max);
+        real.then(|| course.min(peaks * PEAKS_AGREE))
     }
 
-    /// Floors of four quarters that rise, with the highest peak in the last.
+    /// Bytes a second by floors of four quarters that rise, with the highest peak in the last.
     fn slow(&self, laps: &[Lap]) -> Option<f64> {
-        if laps.len() < LEAST_SLOW {
+        let quarters = quarters(laps)?;
+        let [first, _, third, newest] = quarters;
+        let rises = quarters.windows(2).all(|pair| pair[1].low - pair[0].low > self.noise);
+        let new_ground = newest.fresh && newest.high >= self.record - self.noise;
+        if !rises || !new_ground {
             return None;
         }
-        let size = laps.len() / 4;
-        let used = &laps[laps.len() - 4 * size..];
-        let quarters: Vec<&[Lap]> = used.chunks(size).collect();
-        let floor = |laps: &[Lap]| laps.iter().map(|lap| lap.low).fold(f64::INFINITY, f64::min);
-        let floors: Vec<f64> = quarters.iter().map(|quarter| floor(quarter)).collect();
-        let rises = floors.windows(2).all(|pair| pair[1] - pair[0] > self.noise);
-        let newest = quarters[3];
-        let peak = newest.iter().map(|lap| lap.high).fold(0.0, f64::max);
-        let new_ground = peak >= self.record - self.noise && newest.iter().any(|lap| lap.fresh);
-        let steps: f64 = newest.iter().map(|lap| lap.steps).sum();
-        (rises && new_ground && steps > 0.0).then(|| (floors[3] - floors[2]) / steps)
+        Some(bent(rate(first, newest)?, rate(third, newest)?))
+    }
+
+    /// Bytes a second by the peaks of four quarters, each the highest so far. Where a step takes and gives back much, looks
+    /// meet its floor by chance, but the kernel keeps its peak.
+    fn peaks(&self, laps: &[Lap]) -> Option<f64> {
+        let quarters = quarters(laps)?;
+        let rises = quarters.windows(2).all(|pair| pair[1].high - pair[0].high > self.noise);
+        let all_fresh = quarters.iter().all(|quarter| quarter.fresh);
+        let [first, _, third, newest] = quarters;
+        if !rises || !all_fresh {
+            return None;
+        }
+        Some(bent(peak_rate(first, newest)?, peak_rate(third, newest)?))
     }
 }
 
+/// The newest laps as four of the same number.
+fn quarters(laps: &[Lap]) -> Option<[Lap; 4]> {
+    if laps.len() < LEAST_SLOW {
+        return None;
+    }
+    let size = laps.len() / 4;
+    let newest = laps[laps.len() - 4 * size..].chunks(size);
+    let quarters: Vec<Lap> = newest.filter_map(|quarter| quarter.iter().copied().reduce(merged)).collect();
+    quarters.try_into().ok()
+}
+
+/// The mean, which noise moves least, unless the course bends.
+fn bent(mean: f64, newest: f64) -> f64 {
+    if newest < mean * BENT { newest } else { mean }
+}
+
+/// How fast the floor rose from one lap to another.
+fn rate(from: Lap, to: Lap) -> Option<f64> {
+    let seconds = to.low_at - from.low_at;
+    (seconds > 0.0).then(|| (to.low - from.low) / seconds)
+}
+
+/// How fast the peak rose from one lap to another.
+fn peak_rate(from: Lap, to: Lap) -> Option<f64> {
+    let seconds = to.high_at - from.high_at;
+    (seconds > 0.0).then(|| (to.high - from.high) / seconds)
+}
+
 fn merged(first: Lap, second: Lap) -> Lap {
+    let (low, low_at) =
+        if second.low < first.low { (second.low, second.low_at) } else { (first.low, first.low_at) };
+    let (high, high_at) =
+        if second.high > first.high { (second.high, second.high_at) } else { (first.high, first.high_at) };
     Lap {
         begin: first.begin,
         end: second.end,
         steps: first.steps + second.steps,
-        low: first.low.min(second.low),
-        high: first.high.max(second.high),
+        low,
+        low_at,
+        high,
+        high_at,
         looks: first.looks.saturating_add(second.looks),
         fresh: first.fresh || second.fresh,
     }

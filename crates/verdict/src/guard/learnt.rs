@@ -25,12 +25,15 @@ struct Open {
     /// Memory when it began.
     from: Option<f64>,
     highest: f64,
+    seen: bool,
 }
 
 /// What was learnt.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Learnt {
     open: Option<Open>,
+    /// One that ended before anybody looked.
+    unseen: Option<Open>,
     save_seconds: Option<f64>,
     save_peak: Option<f64>,
     /// Bytes of the model and what belongs to it, as the job tells.
@@ -56,7 +59,13 @@ impl Learnt {
         let seconds = mark.tick.seconds();
         match mark.phase {
             MarkPhase::Start => {
-                self.open = Some(Open { stage, since: seconds, from: used, highest: used.unwrap_or(0.0) });
+                self.open = Some(Open {
+                    stage,
+                    since: seconds,
+                    from: used,
+                    highest: used.unwrap_or(0.0),
+                    seen: false,
+                });
                 if stage == Stage::Eval {
                     self.eval_at(step);
                 }
@@ -68,6 +77,7 @@ impl Learnt {
 
     fn ended(&mut self, stage: Stage, seconds: f64) {
         let Some(open) = self.open.take().filter(|open| open.stage == stage) else { return };
+        self.unseen = Some(open).filter(|open| !open.seen);
         let height = open.from.map(|from| (open.highest - from).max(0.0));
         if stage == Stage::Save {
             self.save_seconds = Some(self.save_seconds.unwrap_or(0.0).max(seconds - open.since));
@@ -102,6 +112,18 @@ impl Learnt {
         if let Some(open) = &mut self.open {
             open.from.get_or_insert(high);
             open.highest = open.highest.max(high);
+            open.seen = true;
+        }
+    }
+
+    /// The look after a save that was over before anybody looked: the kernel may have kept its peak.
+    pub(super) fn look_after(&mut self, high: f64) {
+        let Some(Open { stage, from: Some(from), .. }) = self.unseen.take() else { return };
+        let height = (high - from).max(0.0);
+        match stage {
+            Stage::Save => self.save_peak = Some(self.save_peak.unwrap_or(0.0).max(height)),
+            Stage::Eval => self.eval_height = Some(self.eval_height.unwrap_or(0.0).max(height)),
+            Stage::Training | Stage::Load => {}
         }
     }
 

@@ -19,16 +19,24 @@ use std::collections::VecDeque;
 const MOMENT: usize = 8;
 /// Looks before the point of no return.
 const LOOKS_LEFT: f64 = 20.0;
+/// Looks meet neither the floor nor the peak of a step exactly: this part of what lies between is not known.
+const DOUBT_PART: f64 = 0.05;
+/// Looks in a step when a request may be near.
+const LOOKS_A_STEP: f64 = 12.0;
 /// Laps before anything is believed.
 const LEAST_LAPS: usize = 3;
 /// From seeing to asking, on a busy machine, in seconds.
 const REACTION_SECONDS: f64 = 0.05;
+/// Steps are not all alike.
+const SPARE_STEPS: f64 = 0.1;
 /// A request may become necessary soon when so many steps more would make it so.
 const SOON_STEPS: f64 = 16.0;
+/// Fewer looks that rise are no rush.
+const LEAST_RISES: usize = 4;
 /// The kernel's kill is near when it is this many looks away ...
-const EDGE_LOOKS: f64 = 6.0;
+const EDGE_LOOKS: f64 = 3.0;
 /// ... or this many seconds.
-const EDGE_SECONDS: f64 = 0.05;
+const EDGE_SECONDS: f64 = 0.02;
 
 /// Memory under a limit at one moment, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -96,6 +104,11 @@ pub struct Guard {
     step: Option<f64>,
     /// Whether a step ended in this life.
     stepped: bool,
+    /// Time of evaluations, saves and loads, and since when one goes on.
+    paused: f64,
+    paused_at: Option<f64>,
+    /// Such a thing began or ended since the last look.
+    turned: bool,
     /// The lowest rank that spoke: its marks count.
     lead: Option<u32>,
     /// Steps that go by until a request is honoured.
@@ -112,6 +125,9 @@ impl Default for Guard {
             moment: VecDeque::new(),
             step: None,
             stepped: false,
+            paused: 0.0,
+            paused_at: None,
+            turned: false,
             lead: None,
             stop_steps: 1.0,
             bound: None,
@@ -131,8 +147,12 @@ impl Guard {
             self.moment.pop_front();
         }
         self.moment.push_back(look);
+        // What the kernel kept as the highest may be of the save or the evaluation that has just ended.
+        let kept_high = look.high;
+        let look = if std::mem::take(&mut self.turned) { Look { high: look.used, ..look } } else { look };
+        self.learnt.look_after(kept_high);
         match self.learnt.stage() {
-            Stage::Training => self.laps.look(&look),
+            Stage::Training => self.laps.look(&self.in_training(&look)),
             Stage::Eval | Stage::Save | Stage::Load => self.learnt.look(look.high.max(look.used)),
         }
     }
@@ -143,22 +163,30 @@ impl Guard {
             return;
         }
         if mark.kind == MarkKind::Step {
-            return self.take_step(mark.number);
+            return self.take_step(mark.number, mark.tick.seconds());
         }
-        let before = self.learnt.stage();
         let used = self.moment.back().map(|look| look.used);
         self.learnt.mark(mark, used, self.step);
-        if self.learnt.stage() != before {
-            self.laps.interrupted();
+        let seconds = mark.tick.seconds();
+        self.turned |= matches!(mark.kind, MarkKind::Eval | MarkKind::Save | MarkKind::Load);
+        if self.learnt.stage() != Stage::Training {
+            self.paused_at.get_or_insert(seconds);
+        } else if let Some(paused_at) = self.paused_at.take() {
+            self.paused += (seconds - paused_at).max(0.0);
         }
     }
 
-    fn take_step(&mut self, number: f64) {
+    /// The look on a clock that stands still while the job does not train.
+    fn in_training(&self, look: &Look) -> Look {
+        Look { seconds: look.seconds - self.paused, ..*look }
+    }
+
+    fn take_step(&mut self, number: f64, seconds: f64) {
         let before = self.step.filter(|_| self.stepped);
         if !number.is_finite() || before.is_some_and(|before| number <= before) {
             return;
         }
-        self.laps.stepped(before.map_or(1.0, |before| number - before));
+        self.laps.stepped(before.map_or(1.0, |before| number - before), seconds - self.paused);
         self.step = Some(number);
         self.stepped = true;
     }
@@ -176,6 +204,7 @@ impl Guard {
         self.learnt.born();
         self.moment.clear();
         self.stepped = false;
+        self.paused_at = None;
         self.bound = None;
     }
 
@@ -228,16 +257,21 @@ impl Guard {
         Some(if late { Call::Lost(why) } else { Call::Ask(why) })
     }
 
-    /// The highest memory if so many more steps are made and then a save.
+    /// The highest memory if so many more steps are made after the last that ended, and then a save.
     fn needed_after(&self, steps: f64) -> Option<f64> {
-        let (look, growth, low) = (self.moment.back()?, self.laps.growth()?, self.laps.low()?);
-        let high = self.laps.high().max(look.used);
+        let (look, growth) = (self.moment.back()?, self.laps.growth()?);
+        let floor = self.laps.floor(look.used)?;
+        let (then, since) = self.laps.highs();
+        let high = self.high(look);
         let save = self.learnt.save_peak().unwrap_or(0.0);
-        let reaction = (2.0 * self.look_seconds()).max(REACTION_SECONDS);
-        let ahead = growth.per_step * (steps + reaction / growth.step_seconds.max(1e-3));
+        // Steps that may end before we have seen and said anything.
+        let unseen = (REACTION_SECONDS / growth.step_seconds - 0.5).max(0.0);
+        let ahead = growth.per_step * (steps + unseen + SPARE_STEPS);
         // A bound that was passed was none.
         let ahead = self.bound.filter(|bound| *bound >= high).map_or(ahead, |bound| ahead.min(bound - high));
-        Some((high + ahead).max(low + ahead + save))
+        let peak = (then + ahead).max(since + (ahead - growth.per_step).max(0.0)).max(high);
+        let doubt = DOUBT_PART * (high - floor).max(0.0);
+        Some(peak.max(floor + ahead + save) + doubt)
     }
 
     /// Whether a request may become necessary within the next steps: time to think about it.
@@ -252,8 +286,10 @@ impl Guard {
     fn evaluation_ahead(&self, look: &Look) -> Option<Call> {
         let exceeds = self.evaluation_exceeds()?;
         let left = exceeds.0 - self.step()?;
-        // It runs at the end of its step, before any save.
-        (left <= self.stop_steps + 1.0).then(|| {
+        // It runs at the end of its step, before any save; steps that end before we have seen and said anything count too.
+        let step_seconds = self.laps.step_seconds().unwrap_or(1.0).max(1e-3);
+        let unseen = (REACTION_SECONDS + self.look_seconds()) / step_seconds;
+        (left <= self.stop_steps + 1.0 + unseen).then(|| {
             let why = Why { evaluation: Some(exceeds), ..self.why(look, Cause::Evaluation) };
             if left <= self.stop_steps { Call::Lost(why) } else { Call::Ask(why) }
         })
@@ -264,15 +300,21 @@ impl Guard {
         let (look, step) = (self.moment.back()?, self.step()?);
         let (at, height) = self.learnt.next_eval(step)?;
         let grows = self.laps.growth().map_or(0.0, |growth| growth.per_step);
-        let then = self.laps.low()? + grows * (at - step).max(0.0);
+        let then = self.laps.floor(look.used)? + grows * (at - step).max(0.0);
         let then = self.bound.map_or(then, |bound| then.min(bound));
         (then + height > look.limit).then_some((at, height))
+    }
+
+    /// The highest of late.
+    fn high(&self, look: &Look) -> f64 {
+        let (then, since) = self.laps.highs();
+        then.max(since).max(look.used)
     }
 
     fn why(&self, look: &Look, cause: Cause) -> Why {
         let growth = self.laps.growth();
         let per_step = growth.map_or(0.0, |growth| growth.per_step);
-        let left = look.limit - self.laps.high().max(look.used);
+        let left = look.limit - self.high(look);
         Why {
             cause,
             used_bytes: look.used,
@@ -289,32 +331,40 @@ impl Guard {
     /// Whether the limit is reached before anything else can happen: the next step will not fit, or memory rushes there.
     pub fn at_the_edge(&self) -> bool {
         let Some(look) = self.moment.back() else { return false };
+        if self.learnt.stage() != Stage::Training {
+            // What a save or an evaluation takes it gives back; ending it here could only take what would have fitted.
+            return false;
+        }
         let rushes = self.rush().is_some_and(|rate| {
             let left = (look.limit - look.used).max(0.0) / rate;
             look.used > self.laps.record() && left < (EDGE_LOOKS * self.look_seconds()).max(EDGE_SECONDS)
         });
-        let training = self.learnt.stage() == Stage::Training && self.laps.len() >= LEAST_LAPS;
+        let known = self.laps.len() >= LEAST_LAPS;
         let next_step = || {
             let growth = self.laps.growth()?;
-            let high = self.laps.high().max(look.used);
+            let high = self.high(look);
             let top = high + growth.per_step;
             let top = self.bound.filter(|bound| *bound >= high).map_or(top, |bound| top.min(bound));
             Some(top > look.limit)
         };
-        rushes || (training && next_step().unwrap_or(false))
+        rushes || (known && next_step().unwrap_or(false))
     }
 
     /// When to look again, in seconds: often enough that some looks are left before it is too late.
     pub fn next_look(&self) -> Option<f64> {
         let look = self.moment.back()?;
-        let by_growth = self.laps.growth().map(|growth| {
-            let save = self.learnt.save_peak().unwrap_or(0.0);
-            let ahead = growth.per_step * (self.stop_steps + 1.0) + save;
-            let left = (look.limit - self.laps.high().max(look.used) - ahead).max(0.0);
-            left / growth.per_step * growth.step_seconds / LOOKS_LEFT
-        });
+        let by_growth =
+            self.laps.growth().zip(self.needed_after(self.stop_steps + 1.0)).map(|(growth, needed)| {
+                (look.limit - needed).max(0.0) / growth.per_step * growth.step_seconds / LOOKS_LEFT
+            });
         let by_rush = self.newest_rate().map(|rate| (look.limit - look.used).max(0.0) / rate / LOOKS_LEFT);
-        by_growth.into_iter().chain(by_rush).reduce(f64::min)
+        let by_evaluation = self.evaluation_exceeds().zip(self.step()).zip(self.laps.step_seconds()).map(
+            |(((at, _), step), seconds)| (at - step - self.stop_steps - 1.0).max(0.0) * seconds / LOOKS_LEFT,
+        );
+        // The floor and the peak of every step have to be met when it matters.
+        let by_step =
+            self.laps.growth().filter(|_| self.soon()).map(|growth| growth.step_seconds / LOOKS_A_STEP);
+        [by_growth, by_rush, by_evaluation, by_step].into_iter().flatten().reduce(f64::min)
     }
 
     fn look_seconds(&self) -> f64 {
@@ -332,11 +382,13 @@ impl Guard {
         Some((last.used - before.used) / (last.seconds - before.seconds)).filter(|rate| *rate > 0.0)
     }
 
-    /// Bytes a second over the last looks, if it rose in every one of them.
+    /// Bytes a second over the last looks in which it rose without a pause.
     fn rush(&self) -> Option<f64> {
-        let (first, last) = (self.moment.front()?, self.moment.back()?);
-        let pairs = || self.moment.iter().zip(self.moment.iter().skip(1));
-        let rises = pairs().count() >= 4 && pairs().all(|(one, next)| next.used > one.used);
-        rises.then(|| (last.used - first.used) / (last.seconds - first.seconds))
+        let last = self.moment.back()?;
+        let pairs = self.moment.iter().rev().skip(1).zip(self.moment.iter().rev());
+        let rising: Vec<&Look> =
+            pairs.take_while(|(one, next)| next.used > one.used).map(|(one, _)| one).collect();
+        let first = rising.last().filter(|_| rising.len() >= LEAST_RISES)?;
+        Some((last.used - first.used) / (last.seconds - first.seconds))
     }
 }
