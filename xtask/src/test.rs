@@ -53,7 +53,7 @@ pub(crate) fn test(rest: &[String]) -> Result<(), String> {
 /// Runs the tests of the Python package alone, with the program as it is now.
 pub(crate) fn package(rest: &[String]) -> Result<(), String> {
     let interpreter = python("test-python", &PYTHON_NEEDS)?;
-    run(cargo().args(["build", "--locked", "--package", "lowtide"]))?;
+    run(cargo().args(["build", "--locked", "--workspace", "--bins", "--examples"]))?;
     let mut count = Count::default();
     let well = counted(package_tests(&interpreter).args(rest), &mut count)?;
     finish(well, &count)
@@ -62,11 +62,12 @@ pub(crate) fn package(rest: &[String]) -> Result<(), String> {
 /// Runs real torch, transformers, lightning, keras and accelerate jobs under the agent, and under `lowtide run`.
 pub(crate) fn frameworks(rest: &[String]) -> Result<(), String> {
     run(Command::new("python3").arg("tests/frameworks/build.py").current_dir(root()))?;
-    run(cargo().args(["build", "--locked", "--package", "lowtide"]))?;
-    run(cargo().args(["build", "--locked", "--package", "lowtide-run", "--example", "checkpoints"]))?;
+    run(cargo().args(["build", "--locked", "--workspace", "--bins", "--examples"]))?;
     let interpreter = root().join("target/frameworks-python/bin/python");
     let mut command = with_default_signals(&Command::new(interpreter));
-    command.args(["-m", "pytest", "-q", "--durations=10", "tests/frameworks"]).args(rest);
+    // Two at a time: most of their time is the import of torch.
+    let at_once = ["--numprocesses=2", "--dist=loadfile"];
+    command.args(["-m", "pytest", "-q", "--durations=10"]).args(at_once).arg("tests/frameworks").args(rest);
     command.env("LOWTIDE_BIN", root().join("target/debug/lowtide"));
     let mut count = Count::default();
     let well = counted(&mut command, &mut count)?;
