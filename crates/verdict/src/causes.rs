@@ -58,6 +58,15 @@ struct Cause {
     /// The evidence with its number, when the cause shows.
     rule: fn(&Verdict, &Signs) -> Option<String>,
     advice: &'static str,
+    /// What it is about.
+    about: About,
+}
+
+/// Whether a cause explains growth, or only how high memory stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum About {
+    Growth,
+    Level,
 }
 
 /// A peak inside a phase counts when it is this part above the highest level outside.
@@ -80,78 +89,96 @@ const CAUSES: [Cause; 13] = [
         id: 'L',
         rule: shared_memory_is_short,
         advice: "give /dev/shm more room (--shm-size in Docker, a memory emptyDir in Kubernetes), or use fewer loader workers; it counts against the pod's limit",
+        about: About::Growth,
     },
     Cause {
         id: 'H',
         rule: pinned_memory_grows,
         advice: "pinned buffers are rounded up and kept: pin sizes just under a power of two, or turn pin_memory off",
+        about: About::Growth,
     },
     Cause {
         id: 'G',
         rule: saves_peak,
         advice: "save in shards or stream the state from one rank, and keep room for the peak of a save",
+        about: About::Level,
     },
     Cause {
         id: 'C',
         rule: evaluations_peak,
         advice: "keep less while evaluating: reduce the outputs at once (preprocess_logits_for_metrics), or compute metrics batch by batch",
+        about: About::Level,
     },
     Cause {
         id: 'D',
         rule: the_loop_keeps,
         advice: "look at what the training loop keeps: a loss summed without detach() or item(), outputs or logs in a list that is never cleared",
+        about: About::Growth,
     },
     Cause {
         id: 'D',
         rule: tensors_grow,
         advice: "find who keeps tensors: a loss or outputs kept without detach(), a list that is never cleared",
+        about: About::Growth,
     },
     Cause {
         id: 'D',
         rule: logs_keep,
         advice: "look at what logging keeps: a history, histograms, pictures; write them out and drop them",
+        about: About::Growth,
     },
     Cause {
         id: 'J',
         rule: shapes_keep,
         advice: "pad or bucket input lengths so that few shapes occur, or cap the cache of kernel plans (LRU_CACHE_CAPACITY for CPUs, TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT for GPUs)",
+        about: About::Growth,
     },
     Cause {
         id: 'M',
         rule: rollouts_keep,
         advice: "keep rollouts in the object store instead of the driver, update the inference engine, and turn its multimodal cache off",
+        about: About::Growth,
     },
     Cause {
         id: 'N',
         rule: loaders_buffer,
         advice: "use fewer loader workers, or smaller prefetch and shuffle buffers or row groups: they multiply",
+        about: About::Growth,
     },
     Cause {
         id: 'O',
         rule: a_helper_grows,
         advice: "the helper belongs to a library, not to the training loop: update or bound that library, or turn the helper off",
+        about: About::Growth,
     },
     Cause {
         id: 'I',
         rule: many_arenas,
         advice: "set MALLOC_ARENA_MAX=2 or preload jemalloc: with many threads the allocator keeps much of what was freed",
+        about: About::Growth,
     },
     Cause {
         id: 'K',
         rule: compilers_hold_much,
         advice: "set TORCHINDUCTOR_COMPILE_THREADS to a small number: each compile worker is a process of its own",
+        about: About::Level,
     },
 ];
 
 impl Verdict {
     /// Adds what the signs tell; the most telling advice goes first.
     pub(crate) fn tell_causes(&mut self, signs: &Signs) {
-        let found: Vec<(String, &str)> =
-            CAUSES.iter().filter_map(|cause| Some(((cause.rule)(self, signs)?, cause.advice))).collect();
+        let found: Vec<(String, &Cause)> =
+            CAUSES.iter().filter_map(|cause| Some(((cause.rule)(self, signs)?, cause))).collect();
         self.evidence.extend(not_tensors(signs));
-        for (i, (evidence, advice)) in found.into_iter().enumerate() {
+        let mut first = 0;
+        for (evidence, cause) in found {
             self.evidence.push(evidence);
-            self.advice.insert(i.min(self.advice.len()), advice.to_owned());
+            // Who asks why memory grows is not helped first by what makes a peak lower.
+            let beside = cause.about == About::Level && self.group != Group::Flat;
+            let at = if beside { self.advice.len() } else { first };
+            self.advice.insert(at.min(self.advice.len()), cause.advice.to_owned());
+            first += usize::from(!beside);
         }
     }
 }
@@ -369,6 +396,19 @@ mod tests {
         });
         let line = "tensors on the CPU moved by 1.00 MiB while 100 MiB came: it is not tensors";
         assert!(told.evidence.iter().any(|l| l == line), "{:?}", told.evidence);
+    }
+
+    #[test]
+    fn what_lowers_a_peak_stands_behind_what_ends_growth() {
+        let peaks = || Signs { peaks: Peaks { save: 0.0, eval: 9e9, outside: 5e9 }, ..Signs::default() };
+        let mut grows = verdict(Kind::CacheFill, Fits::Fits);
+        let general = grows.advice[0].clone();
+        grows.tell_causes(&peaks());
+        assert_eq!(grows.advice[0], general);
+        assert!(grows.advice.iter().any(|line| line.contains("while evaluating")), "{:?}", grows.advice);
+        let mut flat = verdict(Kind::Spikes, Fits::Fits);
+        flat.tell_causes(&peaks());
+        assert!(flat.advice[0].contains("while evaluating"), "{:?}", flat.advice);
     }
 
     #[test]
