@@ -3,6 +3,8 @@
 //! CPU time, never wall time: these machines are shared. Each figure comes with its spread; a figure that misses its
 //! promise is marked, and the command fails.
 
+mod serve;
+
 use crate::commands::{cargo, root, run};
 use crate::test::python;
 use std::io::{BufRead, BufReader};
@@ -33,7 +35,42 @@ struct Bench {
     folder: PathBuf,
     seconds: u64,
     quick: bool,
+    promises: Promises,
+}
+
+/// What was promised and not kept.
+#[derive(Default)]
+struct Promises {
     missed: Vec<String>,
+}
+
+impl Promises {
+    fn hold(&mut self, what: &str, value: f64, most: f64) {
+        let kept = value <= most;
+        println!("  {} {what}: {value:.3} (promised: at most {most:.3})", if kept { "ok  " } else { "MISS" });
+        if !kept {
+            self.missed.push(what.to_owned());
+        }
+    }
+
+    fn reach(&mut self, what: &str, value: f64, least: f64) {
+        let reached = value >= least;
+        println!(
+            "  {} {what}: {value:.1} (promised: at least {least})",
+            if reached { "ok  " } else { "MISS" }
+        );
+        if !reached {
+            self.missed.push(what.to_owned());
+        }
+    }
+
+    fn kept(&self) -> Result<(), String> {
+        if self.missed.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("promises missed: {}", self.missed.join("; ")))
+        }
+    }
 }
 
 pub(crate) fn bench(rest: &[String]) -> Result<(), String> {
@@ -42,6 +79,9 @@ pub(crate) fn bench(rest: &[String]) -> Result<(), String> {
     }
     if rest.first().is_some_and(|word| word == "scan") {
         return scan(rest);
+    }
+    if rest.first().is_some_and(|word| word == "serve") {
+        return serve::serve(&rest[1..]);
     }
     run(cargo().args([
         "build",
@@ -67,14 +107,10 @@ pub(crate) fn bench(rest: &[String]) -> Result<(), String> {
         folder,
         seconds: if quick { 8 } else { 30 },
         quick,
-        missed: Vec::new(),
+        promises: Promises::default(),
     };
     bench.all()?;
-    if bench.missed.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("promises missed: {}", bench.missed.join("; ")))
-    }
+    bench.promises.kept()
 }
 
 /// What the agent costs a job: start-up, and each step of a torch loop, beside the same without it.
@@ -113,10 +149,10 @@ impl Bench {
             ours.cpu_per_tick * 1e6,
             per_sample * 1e6
         );
-        self.hold("recorder at 1 Hz, % of one core", ours.cpu_per_tick * 100.0, 0.1);
-        self.hold("recorder's peak memory, MiB", ours.peak_mib, 16.0);
+        self.promises.hold("recorder at 1 Hz, % of one core", ours.cpu_per_tick * 100.0, 0.1);
+        self.promises.hold("recorder's peak memory, MiB", ours.peak_mib, 16.0);
         println!("psutil oneshot  {:8.1} us a process-sample, the list of processes made once", theirs * 1e6);
-        self.reach("psutil's CPU over ours, per process-sample", theirs / per_sample, 20.0);
+        self.promises.reach("psutil's CPU over ours, per process-sample", theirs / per_sample, 20.0);
         let processes = (WORKERS + 1) as f64;
         let whole = ours.cpu_per_tick / processes;
         for (name, tick) in [("mprof", mprof), ("psrecord", psrecord)] {
@@ -124,7 +160,7 @@ impl Bench {
                 "{name:<15} {:8.1} us a process-sample, children found anew at every tick",
                 tick / processes * 1e6
             );
-            self.reach(
+            self.promises.reach(
                 &format!("{name}'s CPU over our whole tick, per process-sample"),
                 tick / processes / whole,
                 20.0,
@@ -139,25 +175,6 @@ impl Bench {
         }
         self.storm()?;
         self.mmap_latency()
-    }
-
-    fn hold(&mut self, what: &str, value: f64, most: f64) {
-        let kept = value <= most;
-        println!("  {} {what}: {value:.3} (promised: at most {most})", if kept { "ok  " } else { "MISS" });
-        if !kept {
-            self.missed.push(what.to_owned());
-        }
-    }
-
-    fn reach(&mut self, what: &str, value: f64, least: f64) {
-        let reached = value >= least;
-        println!(
-            "  {} {what}: {value:.1} (promised: at least {least})",
-            if reached { "ok  " } else { "MISS" }
-        );
-        if !reached {
-            self.missed.push(what.to_owned());
-        }
     }
 
     fn lowtide(&self, file: &Path, flags: &[&str], job: &[&str]) -> Command {
@@ -204,8 +221,8 @@ impl Bench {
         if rows == 0 || written == 0.0 {
             return Err("nothing was recorded in the window: no figure can be had".to_owned());
         }
-        self.hold("recording, MiB kept an hour", an_hour(rows as f64 * ROW_BYTES), 1.0);
-        self.hold("recording, MiB written an hour", an_hour(written), 20.0);
+        self.promises.hold("recording, MiB kept an hour", an_hour(rows as f64 * ROW_BYTES), 1.0);
+        self.promises.hold("recording, MiB written an hour", an_hour(written), 20.0);
         Ok(())
     }
 
@@ -273,7 +290,11 @@ impl Bench {
             "\nfork storm: {} processes in {seconds:.1} s, {cpu:.3} s of our CPU",
             recording.processes.len()
         );
-        self.hold("processes of the storm that were missed", 1001.0 - recording.processes.len() as f64, 0.0);
+        self.promises.hold(
+            "processes of the storm that were missed",
+            1001.0 - recording.processes.len() as f64,
+            0.0,
+        );
         Ok(())
     }
 
@@ -388,6 +409,13 @@ fn cpu_of(pid: u32) -> f64 {
         text.split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0)
     };
     tasks.map(of_task).sum::<f64>() / 1e9
+}
+
+/// CPU seconds a second of what `cpu` tells, over so many seconds.
+fn over(seconds: u64, cpu: impl Fn() -> f64) -> f64 {
+    let (before, begun) = (cpu(), std::time::Instant::now());
+    std::thread::sleep(Duration::from_secs(seconds));
+    (cpu() - before) / begun.elapsed().as_secs_f64()
 }
 
 fn written_by(pid: u32) -> f64 {
