@@ -11,7 +11,8 @@ use std::process::Command;
 const FILES: [&str; 3] = ["app.js", "app.css", "app.js.sha256"];
 
 fn main() {
-    let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web");
+    // Asked at run time: a target folder may have been copied from another checkout.
+    let web = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("../../web");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default()).join("web");
     println!("cargo:rustc-check-cfg=cfg(page)");
     let packages = web.join("node_modules/.package-lock.json");

@@ -1,39 +1,16 @@
 // The live page in a real browser, over a real server.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { chmodSync, copyFileSync, readFileSync, readdirSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import test from "node:test";
-import { browser, folder, lowtide, run, stage, start, view } from "./stage.mjs";
-
-/** Starts a server over `dir` and gives its addresses once it is there. */
-async function server(t, dir, ...more) {
-  const home = folder(t);
-  const env = { XDG_RUNTIME_DIR: home, XDG_CACHE_HOME: home };
-  const child = start(t, "env", ...Object.entries(env).map(([k, v]) => `${k}=${v}`), lowtide, "serve", "--dir", dir, "--listen", "127.0.0.1:0", ...more);
-  let text = "";
-  for await (const part of child.stdout) {
-    text += part;
-    if (text.includes("token in ") && text.endsWith("\n")) break;
-  }
-  const url = new URL(text.split("\n")[0]);
-  return { child, url: url.href, origin: url.origin, token: url.searchParams.get("token"), tokenFile: /token in (.*)/.exec(text)[1], home };
-}
+import { browser, folder, judged, lowtide, run, server, stage, start, view } from "./stage.mjs";
 
 async function staged(t) {
   const dir = folder(t);
   run(stage, dir);
   return dir;
-}
-
-/** Waits until every run of the folder has its verdict. */
-async function judged(s) {
-  for (;;) {
-    const { runs } = await (await fetch(`${s.origin}/api/v1/runs`, { headers: { authorization: `Bearer ${s.token}` } })).json();
-    if (runs.length > 0 && runs.every((one) => one.verdict || one.error)) return runs;
-    await new Promise((done) => setTimeout(done, 100));
-  }
 }
 
 test("the list shows every run with both badges; search, filter and sort narrow it", async (t) => {
@@ -68,6 +45,9 @@ test("a run is followed while it grows, and the reader's zoom stays", async (t) 
   await page.goto(s.url);
   await page.getByRole("link", { name: "live run" }).click({ timeout: 20000 });
   await page.locator('[data-chart="main"] canvas').waitFor();
+  // Judged from the recording, so the floor is drawn while the run goes on.
+  await page.getByRole("button", { name: "show or hide: floor" }).waitFor();
+  assert.ok((await page.evaluate(() => JSON.parse(document.getElementById("lowtide-page").textContent).figure.floor.length)) > 1);
   const end = async () => (await view(page))[1];
   const before = await end();
   await page.waitForFunction((old) => Number(document.querySelector('[data-chart="main"]').dataset.view.split(" ")[1]) > old, before, { timeout: 20000 });
@@ -139,7 +119,8 @@ test("markup in names never runs, on no page", async (t) => {
   const { page } = await browser(t);
   await page.goto(s.url);
   const name = encodeURIComponent("<img src=x onerror=window.pwned=1>");
-  for (const path of ["/", `/run/${name}`, `/compare?a=${name}&b=case`, `/?q=${encodeURIComponent('"><img src=x onerror=window.pwned=1>')}`]) {
+  const group = encodeURIComponent('<img src=x onerror="window.pwned=1">');
+  for (const path of ["/", `/run/${name}`, `/group/${group}`, `/compare?a=${name}&b=case`, `/?q=${encodeURIComponent('"><img src=x onerror=window.pwned=1>')}`]) {
     const answer = await page.goto(s.origin + path);
     assert.equal(answer.status(), 200, path);
     assert.equal(await page.locator("img").count(), 0, path);
@@ -147,7 +128,7 @@ test("markup in names never runs, on no page", async (t) => {
   }
 });
 
-test("without the token nobody reads anything; another user of the machine can't get it", async (t) => {
+test("without the token nobody reads anything", async (t) => {
   const s = await server(t, await staged(t));
   const paths = ["/", "/run/case", "/metrics", "/app.js", "/api/v1/runs", "/api/v1/recording/case", "/api/v1/events/case", "/compare?a=case&b=leak", "/nothing"];
   for (const path of paths) {
@@ -159,12 +140,109 @@ test("without the token nobody reads anything; another user of the machine can't
   }
   assert.equal(statSync(s.tokenFile).mode & 0o777, 0o600);
   assert.equal(readFileSync(s.tokenFile, "utf8"), s.token);
-  if (process.getuid() === 0) {
-    // As somebody else: neither the token nor the recordings can be read.
-    for (const file of [s.tokenFile, join(s.home, "."), join(process.cwd(), ".")].slice(0, 1)) {
-      assert.throws(() => execFileSync("setpriv", ["--reuid=65534", "--regid=65534", "--clear-groups", "cat", file], { stdio: "pipe" }));
-    }
+});
+
+/** What another user of this machine gets; only root can be somebody else. */
+function asStranger(...command) {
+  return spawnSync("setpriv", ["--reuid=65534", "--regid=65534", "--clear-groups", ...command], { encoding: "utf8" });
+}
+
+test("a second user of the machine can read nothing", { skip: process.getuid() !== 0 && "only root can be a second user" }, async (t) => {
+  const dir = await staged(t);
+  const home = folder(t);
+  // Folders that others may walk through: only the files' own modes keep them out.
+  for (const open of [dir, home]) chmodSync(open, 0o755);
+  const s = await server(t, dir, { home });
+  await judged(s);
+  const own = asStranger("id", "-u");
+  assert.equal(own.stdout.trim(), "65534", own.stderr);
+  // The door is open to them as it is to everybody on loopback; without the token it tells nothing.
+  for (const path of ["/", "/run/case", "/metrics", "/api/v1/runs", "/api/v1/recording/case", "/?token=", "/api/v1/events/case"]) {
+    const told = asStranger("curl", "-sS", "-o", "-", "-w", "\n%{http_code}", s.origin + path);
+    assert.match(told.stdout, /\n401$/, `${path}: ${told.stderr}`);
+    assert.doesNotMatch(told.stdout, /train|case|gpu-07/);
   }
+  const process_ = s.child.pid;
+  const looks = [
+    ["cat", s.tokenFile],
+    ["ls", join(s.home, "lowtide")],
+    ["cat", join(dir, "case.tide")],
+    ["sh", "-c", `cat ${s.home}/lowtide/summaries-*`],
+    ["cat", `/proc/${process_}/environ`],
+    ["ls", `/proc/${process_}/fd`],
+  ];
+  for (const look of looks) {
+    const told = asStranger(...look);
+    assert.notEqual(told.status, 0, look.join(" "));
+    assert.equal(told.stdout, "", look.join(" "));
+  }
+  // What every user may see of a process does not hold the token.
+  assert.doesNotMatch(asStranger("cat", `/proc/${process_}/cmdline`).stdout, new RegExp(s.token));
+});
+
+test("a second user can't open a socket, nor prepare a place for the token", { skip: process.getuid() !== 0 && "only root can be a second user" }, async (t) => {
+  const dir = await staged(t);
+  const home = folder(t);
+  chmodSync(home, 0o755);
+  const socket = join(home, "s.sock");
+  const child = start(t, lowtide, "serve", "--dir", dir, "--socket", socket);
+  for await (const part of child.stdout) if (String(part).includes("recordings of")) break;
+  const told = asStranger("curl", "-sS", "--unix-socket", socket, "http://localhost/api/v1/runs");
+  assert.notEqual(told.status, 0);
+  assert.equal(told.stdout, "");
+  // A folder that others may write into, or own, is refused with a reason.
+  const theirs = folder(t);
+  chmodSync(theirs, 0o777);
+  const refused = spawnSync(lowtide, ["serve", "--dir", dir, "--listen", "127.0.0.1:0", "--token-file", join(theirs, "token")], { encoding: "utf8" });
+  assert.equal(refused.status, 2);
+  assert.match(refused.stderr, /cannot keep a token(.|\n)*others may write into its folder/);
+});
+
+test("endless heads, endless waiting and bodies are cut off, and others are served meanwhile", async (t) => {
+  const s = await server(t, await staged(t));
+  const { port } = new URL(s.origin);
+  /** Sends and gives what came back when the server hung up. */
+  const talk = (text) =>
+    new Promise((done) => {
+      const socket = connect(Number(port), "127.0.0.1", () => socket.write(text));
+      let came = "";
+      socket.on("data", (part) => (came += part));
+      socket.on("error", () => {});
+      socket.on("close", () => done(came));
+    });
+  const slow = Array.from({ length: 50 }, () => talk("GET / HTTP/1.1\r\nhost: loc"));
+  assert.match(await talk(`GET / HTTP/1.1\r\nhost: localhost\r\nx: ${"a".repeat(200000)}\r\n\r\n`), /^(HTTP\/1.1 431|$)/);
+  const body = await talk(`POST /api/v1/runs HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${s.token}\r\ncontent-length: 900000000\r\nconnection: close\r\n\r\nx`);
+  assert.match(body, /^HTTP\/1.1 405/);
+  const answer = await fetch(`${s.origin}/api/v1/runs`, { headers: { authorization: `Bearer ${s.token}` } });
+  assert.equal(answer.status, 200);
+  // Whoever never ends the head of a request is sent away.
+  for (const came of await Promise.all(slow)) assert.match(came, /^(HTTP\/1.1 408|$)/);
+});
+
+test("the cache of summaries is used over a restart, and thrown away when it is spoilt or a file changed", async (t) => {
+  const dir = await staged(t);
+  const home = folder(t);
+  const ask = async (s) => (await (await fetch(`${s.origin}/api/v1/runs?q=baseline`, { headers: { authorization: `Bearer ${s.token}` } })).json()).runs[0];
+  const stop = (s) => new Promise((done) => { s.child.once("exit", done); s.child.kill("SIGTERM"); });
+  const first = await server(t, dir, { home });
+  await judged(first);
+  await stop(first);
+  const [cache] = readdirSync(join(home, "lowtide")).filter((name) => name.startsWith("summaries-")).map((name) => join(home, "lowtide", name));
+  assert.equal(statSync(cache).mode & 0o777, 0o600);
+  // A word put into the cache is shown: it was read, not made anew.
+  writeFileSync(cache, readFileSync(cache, "utf8").replaceAll("spikes: the floor stays", "spikes: FROM THE CACHE the floor stays"));
+  const second = await server(t, dir, { home });
+  assert.match((await ask(second)).headline, /FROM THE CACHE/);
+  // The file is another one now: it is judged again.
+  copyFileSync(join(dir, "leak.tide"), join(dir, "steady.tide"));
+  while ((await judged(second)).filter((one) => one.verdict === "leak" && one.id === "steady").length === 0) await new Promise((done) => setTimeout(done, 200));
+  await stop(second);
+  writeFileSync(cache, readFileSync(cache, "utf8").replace(/"engine":"[^"]*"/, '"engine":"another program"').slice(0, -7));
+  const third = await server(t, dir, { home });
+  const runs = await judged(third);
+  assert.equal(runs.length, 10);
+  assert.ok(runs.every((one) => !/FROM THE CACHE/.test(one.headline)));
 });
 
 test("other hosts, other origins and other methods are refused", async (t) => {

@@ -50,3 +50,25 @@ export async function view(page, chart = "main") {
   const text = await page.locator(`[data-chart="${chart}"]`).getAttribute("data-view");
   return text.split(" ").map(Number);
 }
+
+/** Starts a server over `dir` and gives its addresses once it is there. */
+export async function server(t, dir, { home = folder(t) } = {}) {
+  const env = { XDG_RUNTIME_DIR: home, XDG_CACHE_HOME: home };
+  const child = start(t, "env", ...Object.entries(env).map(([k, v]) => `${k}=${v}`), lowtide, "serve", "--dir", dir, "--listen", "127.0.0.1:0");
+  let text = "";
+  for await (const part of child.stdout) {
+    text += part;
+    if (text.includes("token in ") && text.endsWith("\n")) break;
+  }
+  const url = new URL(text.split("\n")[0]);
+  return { child, url: url.href, origin: url.origin, token: url.searchParams.get("token"), tokenFile: /token in (.*)/.exec(text)[1], home };
+}
+
+/** Waits until every run of the folder has its verdict. */
+export async function judged(s) {
+  for (;;) {
+    const { runs } = await (await fetch(`${s.origin}/api/v1/runs`, { headers: { authorization: `Bearer ${s.token}` } })).json();
+    if (runs.length > 0 && runs.every((one) => one.verdict || one.error)) return runs;
+    await new Promise((done) => setTimeout(done, 100));
+  }
+}

@@ -6,7 +6,7 @@ import { xAxis, yAxis } from "./chart";
 import { colour } from "./theme";
 import { duration, size } from "./words";
 
-const HEIGHT = 240;
+const HEIGHT = 256;
 
 function summed(seconds: number[], layers: Layer[], shown: boolean[]): uPlot.AlignedData {
   const sum = new Array<number>(seconds.length).fill(0);
@@ -37,7 +37,7 @@ export function layerChart(into: HTMLElement, seconds: number[], layers: Layer[]
     {
       width: into.clientWidth || 480,
       height: HEIGHT,
-      padding: [8, 12, 0, 0],
+      padding: [8, 30, 0, 0],
       legend: { show: false },
       cursor: { drag: { x: true, y: false }, sync: { key: "layers" }, points: { show: false } },
       scales: { x: { time: false }, y: { range: (_u, _low, high) => [0, (high || 1) * 1.05] } },

@@ -1,9 +1,9 @@
 //! A bug report for the project whose code grows: versions, command, curve, verdict; paths and hosts taken out.
 
-use crate::html::{capital, duration};
+use crate::html::{capital, duration, held};
 use crate::page::Page;
 use crate::redact;
-use lowtide_model::{Axis, Bytes};
+use lowtide_model::{Axis, ByteDelta, Bytes};
 use std::fmt::Write as _;
 
 /// Rows of the curve in the report: enough to see its shape.
@@ -22,6 +22,7 @@ pub fn markdown(page: &Page) -> String {
         main.ruled_out.iter().map(|r| format!("{}: {}", r.kind.word(), line(&r.because))),
     );
     list(&mut out, "Also", page.findings.iter().map(|f| line(&f.headline)));
+    out.push_str(&scan(page));
     out.push_str(&curve(page));
     out.push_str(&setting(page));
     let _ = writeln!(out, "### How to check this\n\n{}.\n", capital(&line(&main.disprove)));
@@ -53,6 +54,26 @@ fn line(text: &str) -> String {
 /// Words in a block of code: nothing can end it.
 fn code(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>().replace('`', "'")
+}
+
+/// What grew and who holds it, where the run was scanned.
+fn scan(page: &Page) -> String {
+    let Some(scan) = &page.scan else { return String::new() };
+    let mut out = format!("### What the memory is\n\n{}.\n\n", capital(&line(&held::when(scan))));
+    let size = |bytes: f64| Bytes::from_f64(bytes).to_string();
+    if !scan.types.is_empty() {
+        out.push_str("| type | objects | holds | grew by |\n|---|---:|---:|---:|\n");
+    }
+    for row in &scan.types {
+        let more = row.more_bytes.map(|more| ByteDelta(more as i64).to_string()).unwrap_or_default();
+        let _ = writeln!(out, "| {} | {:.0} | {} | {more} |", line(&row.name), row.count, size(row.bytes));
+    }
+    out.push('\n');
+    for holder in scan.holders.iter().filter(|holder| !holder.way.is_empty()) {
+        let way = code(&redact::text(&holder.way.join(" <- ")));
+        let _ = writeln!(out, "Held by `{way}` ({})\n", line(held::agreed(holder).trim_end_matches('.')));
+    }
+    out
 }
 
 fn curve(page: &Page) -> String {

@@ -3,11 +3,12 @@
 //! The same file gives the same series, times and values, so that sending it again changes nothing: a node that was cut
 //! off sends later. Not here: which numbers there are (see `series`), reading what comes back (see `store::import`).
 
+mod cast;
 mod history;
 mod proto;
 
 use history::Series;
-use lowtide_model::RunState;
+use lowtide_model::{Recording, RunState, Tick};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -44,12 +45,14 @@ pub enum RemoteError {
         source: Box<ureq::Error>,
     },
     /// It said no, for good.
-    #[error("{address} refused {samples} samples: {status} {words}")]
+    #[error("{address} refused {samples} samples and took {taken}: {status} {words}")]
     Refused {
         /// Who.
         address: String,
-        /// How many were in the request.
+        /// How many were in the requests it refused.
         samples: usize,
+        /// How many it took.
+        taken: usize,
         /// What it said.
         status: u16,
         /// In its own words.
@@ -78,23 +81,65 @@ pub struct Sent {
     pub requests: usize,
 }
 
-/// Sends a recording. A receiver that is away is waited for, up to `wait`.
-pub fn send_file(file: &Path, address: &str, wait: Duration) -> Result<Sent, RemoteError> {
-    let (history, _) = read(file)?;
-    send(&history, address, wait)
+impl Sent {
+    /// Both together.
+    const fn and(self, other: Self) -> Self {
+        let series = if self.series > other.series { self.series } else { other.series };
+        Self { series, samples: self.samples + other.samples, requests: self.requests + other.requests }
+    }
 }
 
-/// Sends what is new of a recording until its run ends, then all of it once more: roles are known best at the end.
+impl RemoteError {
+    /// Adds up what one receiver refuses of the data. Anything else ends it: more of the same would be answered alike.
+    fn after(self, before: Option<Self>) -> Result<Self, Self> {
+        match (self, before) {
+            (Self::Refused { address, samples, taken, status: status @ (400 | 422), words }, before) => {
+                let (more, words) = match before {
+                    Some(Self::Refused { samples, words, .. }) => (samples, words),
+                    Some(_) | None => (0, words),
+                };
+                Ok(Self::Refused { address, samples: samples + more, taken, status, words })
+            }
+            (other, _) => Err(other),
+        }
+    }
+
+    fn with_taken(self, total: usize) -> Self {
+        match self {
+            Self::Refused { address, samples, status, words, .. } => {
+                Self::Refused { address, samples, taken: total, status, words }
+            }
+            other @ (Self::Recording(_) | Self::Away { .. } | Self::Answered { .. }) => other,
+        }
+    }
+}
+
+/// Sends a recording. A receiver that is away is waited for, up to `wait`.
+pub fn send_file(file: &Path, address: &str, wait: Duration) -> Result<Sent, RemoteError> {
+    let recording = lowtide_store::open(file)?.recording()?;
+    send(&all_after(&recording, i64::MIN), address, wait)
+}
+
+/// Sends what is new of a recording until its run ends. What can't be sent now goes with what comes next.
 pub fn follow(file: &Path, address: &str, wait: Duration) -> Result<Sent, RemoteError> {
-    let (mut upto, begun) = (i64::MIN, Instant::now());
+    let (mut upto, mut sent, begun) = (i64::MIN, Sent::default(), Instant::now());
     loop {
         let next = Instant::now() + EVERY;
-        match read(file) {
-            Ok((history, false)) => return send(&history, address, wait),
-            Ok((history, true)) => upto = send_new(&history, upto, address),
+        match lowtide_store::open(file).and_then(|mut reader| reader.recording()) {
+            Ok(recording) if recording.meta.state != Some(RunState::Running) => {
+                return send(&all_after(&recording, upto), address, wait).map(|last| sent.and(last));
+            }
+            Ok(recording) => {
+                let until = history::time(&recording, history::whole_until(&recording));
+                if until > upto
+                    && let Ok(part) = send(&all_after(&recording, upto), address, Duration::ZERO)
+                {
+                    (upto, sent) = (until, sent.and(part));
+                }
+            }
             // The recorder may not have begun yet.
             Err(_) if begun.elapsed() < wait => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
         while Instant::now() < next && goes_on(file) {
             std::thread::sleep(LOOK);
@@ -106,38 +151,34 @@ fn goes_on(file: &Path) -> bool {
     lowtide_store::open(file).is_ok_and(|reader| reader.state() == RunState::Running)
 }
 
-/// Sends what came after `upto`; gives how far it got. One that is away now gets it with what comes next.
-fn send_new(history: &[Series], upto: i64, address: &str) -> i64 {
-    // The newest moment may not be whole yet.
-    let newest = history.iter().filter_map(|series| series.samples.last()).map(|last| last.0).max();
-    let until = newest.unwrap_or(upto);
-    let new = |series: &Series| Series {
-        labels: series.labels.clone(),
-        samples: series.samples.iter().filter(|s| s.0 > upto && s.0 < until).copied().collect(),
-    };
-    let part: Vec<Series> = history.iter().map(new).filter(|series| !series.samples.is_empty()).collect();
-    if send(&part, address, Duration::ZERO).is_ok() { until - 1 } else { upto }
+/// Facts from the moment `from` on (milliseconds since 1970), and what is known of the run now.
+fn all_after(recording: &Recording, from: i64) -> Vec<Series> {
+    let run = lowtide_verdict::judge_recording(recording);
+    let last = recording.samples.last().map_or(Tick::START, |row| row.tick);
+    let mut all = history::facts(recording);
+    for series in &mut all {
+        series.samples.retain(|sample| sample.0 >= from);
+    }
+    all.retain(|series| !series.samples.is_empty());
+    all.extend(history::answers(recording, &run, last.min(history::whole_until(recording))));
+    all
 }
 
-fn read(file: &Path) -> Result<(Vec<Series>, bool), RemoteError> {
-    let recording = lowtide_store::open(file)?.recording()?;
-    let run = lowtide_verdict::judge_recording(&recording);
-    let running = recording.meta.state == Some(RunState::Running);
-    Ok((history::history(&recording, &run), running))
-}
-
+/// Sends all of it. What is refused does not keep the rest from being sent; it is told at the end.
 fn send(history: &[Series], address: &str, wait: Duration) -> Result<Sent, RemoteError> {
     let address = write_address(address);
     let mut sent = Sent { series: history.len(), ..Sent::default() };
+    let mut refused: Option<RemoteError> = None;
     let agent = agent();
     let deadline = Instant::now() + wait;
     for batch in batches(history) {
         let samples = batch.iter().map(|series| series.samples.len()).sum();
-        post(&agent, &address, &proto::request(&batch), samples, deadline)?;
-        sent.samples += samples;
-        sent.requests += 1;
+        match post(&agent, &address, &proto::request(&batch), samples, deadline) {
+            Ok(()) => (sent.samples, sent.requests) = (sent.samples + samples, sent.requests + 1),
+            Err(error) => refused = Some(error.after(refused)?),
+        }
     }
-    Ok(sent)
+    refused.map_or(Ok(sent), |error| Err(error.with_taken(sent.samples)))
 }
 
 /// Oldest first over all series, so that a receiver that takes no late samples takes these.
@@ -205,6 +246,7 @@ fn post(
                 return Err(RemoteError::Refused {
                     address: address.to_owned(),
                     samples,
+                    taken: 0,
                     status: answer.status().as_u16(),
                     words,
                 });
@@ -242,8 +284,7 @@ fn query_address(address: &str) -> String {
     let Some((base, run)) = address.split_once("?run=").filter(|(base, _)| !base.contains("/api/")) else {
         return address.to_owned();
     };
-    let names =
-        "lowtide_need_bytes|lowtide_need_peak_bytes|lowtide_step|lowtide_limit_bytes|lowtide_run_context";
+    let names = "lowtide_need_bytes|lowtide_need_peak_bytes|lowtide_step|lowtide_limit_bytes|lowtide_run_context|lowtide_judged_role";
     let run = run.replace(['"', '\\'], "");
     let query = format!("{{__name__=~\"{names}\",run=\"{run}\"}}[{WINDOW}]");
     format!("{}/api/v1/query?query={}", base.trim_end_matches('/'), crate::html::list::encoded(&query))

@@ -3,7 +3,7 @@
 //! OpenTelemetry's names where there are some, `lowtide_*` else. Never a pid as a label: per role there is the sum, the
 //! largest and the count. Not here: sending (see `remote`).
 
-use lowtide_model::{Bytes, ProcKey, Recording, Role, SampleRow};
+use lowtide_model::{Bytes, Meta, ProcKey, Recording, Role, SampleRow};
 use lowtide_verdict::{Fits, Kind, RunVerdict, Steps, rank_of};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -54,9 +54,12 @@ const GROWTH: About = about("lowtide_floor_growth_bytes", "How far the floor ros
 
 /// The labels that name a run.
 pub(crate) fn labels_of(recording: &Recording) -> Vec<(&'static str, String)> {
-    let meta = &recording.meta;
+    labels(&recording.meta, rank_of(recording))
+}
+
+pub(crate) fn labels(meta: &Meta, rank: Option<u32>) -> Vec<(&'static str, String)> {
     let mut labels = vec![("run", meta.run_id.clone()), ("node", meta.host.clone())];
-    labels.extend(rank_of(recording).map(|rank| ("rank", rank.to_string())));
+    labels.extend(rank.map(|rank| ("rank", rank.to_string())));
     labels
 }
 
@@ -75,22 +78,33 @@ impl Writer {
 
 /// The newest numbers of a run.
 pub(crate) fn newest(recording: &Recording, run: &RunVerdict) -> Vec<Sample> {
-    let mut out = Writer { base: labels_of(recording), out: Vec::new() };
-    out.put(INFO, &[("name", &recording.meta.name), ("version", &recording.meta.lowtide)], 1.0);
+    let mut out = Writer { base: labels_of(recording), out: answers(recording, run) };
     levels(recording, run, &mut out);
-    answer(recording, run, &mut out);
-    let mut gpus: BTreeMap<u32, (f64, Option<f64>)> = BTreeMap::new();
+    let mut gpus: BTreeMap<u32, f64> = BTreeMap::new();
     for row in recording.gpus.iter().filter(|row| row.process.is_none()) {
-        gpus.insert(row.gpu, (row.used.last.as_f64(), row.total.map(Bytes::as_f64)));
+        gpus.insert(row.gpu, row.used.last.as_f64());
     }
-    for (gpu, (used, total)) in gpus {
+    for (gpu, used) in gpus {
         out.put(GPU, &[("gpu", &gpu.to_string())], used);
-        if let Some(total) = total {
-            out.put(GPU_LIMIT, &[("gpu", &gpu.to_string())], total);
-        }
+    }
+    if let (Some(point), Some(process)) = (run.main.drawing.curve.last(), &run.main.process) {
+        out.put(NEED, &[("role", &process.role.word().replace(' ', "_"))], point.last);
     }
     if let Some(step) = recording.samples.last().and_then(|row| Steps::of(&recording.marks).at(row.tick)) {
         out.put(STEP, &[], step);
+    }
+    out.out
+}
+
+/// What is known of a run: the answer, and what it was held against.
+pub(crate) fn answers(recording: &Recording, run: &RunVerdict) -> Vec<Sample> {
+    let mut out = Writer { base: labels_of(recording), out: Vec::new() };
+    out.put(INFO, &[("name", &recording.meta.name), ("version", &recording.meta.lowtide)], 1.0);
+    answer(recording, run, &mut out);
+    let cards = recording.gpus.iter().filter(|row| row.process.is_none());
+    let sizes: BTreeMap<u32, Bytes> = cards.filter_map(|row| Some((row.gpu, row.total?))).collect();
+    for (gpu, total) in sizes {
+        out.put(GPU_LIMIT, &[("gpu", &gpu.to_string())], total.as_f64());
     }
     out.out
 }
@@ -154,7 +168,6 @@ fn answer(recording: &Recording, run: &RunVerdict, out: &mut Writer) {
         (FORECAST, main.forecast.and_then(|forecast| forecast.in_seconds)),
         (LIMIT, main.outcome.limit_bytes),
         (HEADROOM, recording.limits.first().map(|held| held.headroom().as_f64())),
-        (NEED, main.drawing.curve.last().map(|point| point.last)),
     ];
     for (about, value) in told {
         if let Some(value) = value.filter(|value| value.is_finite()) {
@@ -168,13 +181,38 @@ pub(crate) fn count_of_runs(state: &'static str, count: f64) -> Sample {
     Sample { about: RUNS, labels: vec![("state", state.to_owned())], value: count }
 }
 
-/// Text that Prometheus reads: every name once, with its help, then all its samples.
-pub(crate) fn exposition(samples: &[Sample]) -> String {
+/// The two forms scrapers ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// OpenMetrics 1.0: what Prometheus asks for first.
+    OpenMetrics,
+    /// The older text form, for everybody else.
+    Plain,
+}
+
+impl Form {
+    pub(crate) const fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Plain => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
+
+/// Units that a name may end in.
+const UNITS: [&str; 3] = ["bytes", "seconds", "ratio"];
+
+/// Text that scrapers read: every name once, with its help, then all its samples.
+pub(crate) fn exposition(samples: &[Sample], form: Form) -> String {
     let mut names: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
     samples.iter().for_each(|sample| names.entry(sample.about.name).or_default().push(sample));
     let mut out = String::new();
     for (name, samples) in names {
         let _ = writeln!(out, "# HELP {name} {}\n# TYPE {name} gauge", samples[0].about.help);
+        let unit = UNITS.into_iter().find(|unit| name.ends_with(&format!("_{unit}")));
+        if let Some(unit) = unit.filter(|_| form == Form::OpenMetrics) {
+            let _ = writeln!(out, "# UNIT {name} {unit}");
+        }
         let mut told = std::collections::BTreeSet::new();
         for sample in samples {
             let labels: Vec<String> =
@@ -185,6 +223,9 @@ pub(crate) fn exposition(samples: &[Sample]) -> String {
                 let _ = writeln!(out, "{name}{{{labels}}} {}", sample.value);
             }
         }
+    }
+    if form == Form::OpenMetrics {
+        out.push_str("# EOF\n");
     }
     out
 }
@@ -202,14 +243,22 @@ mod tests {
     fn foreign_names_cannot_make_a_line_of_their_own() {
         let name = "x\"} 1\nevil{a=\"b\\";
         let samples = [Sample { about: INFO, labels: vec![("name", name.to_owned())], value: 1.0 }];
-        let text = exposition(&samples);
+        let text = exposition(&samples, Form::Plain);
         assert_eq!(text.lines().count(), 3, "{text}");
         assert!(text.ends_with("lowtide_run_info{name=\"x\\\"} 1\\nevil{a=\\\"b\\\\\"} 1\n"), "{text}");
     }
 
     #[test]
+    fn openmetrics_tells_units_and_its_end() {
+        let sample = Sample { about: NEED, labels: Vec::new(), value: 1.5 };
+        let text = exposition(&[sample], Form::OpenMetrics);
+        assert!(text.contains("# UNIT lowtide_need_bytes bytes\n"), "{text}");
+        assert!(text.ends_with("lowtide_need_bytes{} 1.5\n# EOF\n"), "{text}");
+    }
+
+    #[test]
     fn a_series_stands_once() {
         let one = count_of_runs("running", 2.0);
-        assert_eq!(exposition(&[one.clone(), one]).lines().count(), 3);
+        assert_eq!(exposition(&[one.clone(), one], Form::Plain).lines().count(), 3);
     }
 }

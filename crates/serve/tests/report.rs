@@ -118,6 +118,19 @@ fn a_bug_report_tells_versions_and_curve_but_no_folder_and_no_host() {
 }
 
 #[test]
+fn what_grew_and_who_holds_it_stand_in_the_page_and_in_the_bug_report() {
+    let run = page(&Stage { scanned: true, ..Stage::default() });
+    let html = report_html(&run);
+    assert!(html.contains("What grew, and who holds it"));
+    assert!(html.contains("global train_set of module __main__"), "the holder is named");
+    assert!(html.contains("64 of 64 objects looked at agree"));
+    let text = markdown(&run);
+    assert!(text.contains("| ImagingCore | 600 | 11.9 GiB | +7.14 GiB |"), "{text}");
+    assert!(text.contains("Held by `ImagingCore <- Image._im <- dict['image'] <- list of 663"), "{text}");
+    assert!(!report_html(&page(&Stage::default())).contains("who holds it"), "not scanned, not told");
+}
+
+#[test]
 fn a_page_without_samples_is_still_a_page() {
     let recording = lowtide_model::Recording::default();
     let verdict = lowtide_verdict::judge_recording(&recording);

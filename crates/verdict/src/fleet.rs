@@ -5,7 +5,7 @@
 
 use crate::phrases::size;
 use crate::verdict::{Group, Verdict};
-use lowtide_model::{ByteDelta, Recording};
+use lowtide_model::{ByteDelta, Mark, Process, Recording};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A run differs when it is off the middle by this many times the usual distance from it ...
@@ -106,8 +106,13 @@ const fn word(group: Group) -> &'static str {
 
 /// Which rank of a distributed run a recording is of; one that holds several is none of them.
 pub fn rank_of(recording: &Recording) -> Option<u32> {
-    let marked = recording.marks.iter().filter_map(|mark| mark.rank);
-    let variables = recording.processes.iter().flat_map(|process| &process.env);
+    rank_among(recording.processes.iter(), &recording.marks)
+}
+
+/// The same from a part of a recording.
+pub fn rank_among<'a>(processes: impl Iterator<Item = &'a Process>, marks: &[Mark]) -> Option<u32> {
+    let marked = marks.iter().filter_map(|mark| mark.rank);
+    let variables = processes.flat_map(|process| &process.env);
     let told = variables.filter(|(name, _)| name == "RANK").filter_map(|(_, value)| value.parse().ok());
     let ranks: BTreeSet<u32> = marked.chain(told).collect();
     if ranks.len() == 1 { ranks.into_iter().next() } else { None }

@@ -45,7 +45,7 @@ mod verdict;
 mod words;
 
 pub use budget::Fill;
-pub use fleet::{Member, rank_of, who_differs};
+pub use fleet::{Member, rank_among, rank_of, who_differs};
 pub use guard::{Call, Cause, Guard, Look, Why};
 pub use judge::{Judge, judge, judge_running};
 pub use killed::cut_off_note;

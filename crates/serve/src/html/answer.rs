@@ -6,6 +6,9 @@ use lowtide_model::{Axis, Bytes};
 use lowtide_verdict::{Kind, Verdict, both};
 use maud::{Markup, html};
 
+/// Letters of a sentence that is set smaller.
+const LONG: usize = 150;
+
 pub(super) fn answer(page: &Page) -> Markup {
     let main = &page.verdict;
     html! {
@@ -16,7 +19,7 @@ pub(super) fn answer(page: &Page) -> Markup {
                 span.confidence title="Of the answers given with 0.9, nine in ten are right" { "confidence " (format!("{:.2}", main.confidence)) }
                 @if let Some(state) = page.about.state { span class=(format!("state state-{}", state_word(state).replace(' ', "-"))) { (state_word(state)) } }
             }
-            h1 #answer-h { (capital(&main.headline)) "." }
+            h1 #answer-h .long[main.headline.chars().count() > LONG] { (capital(&main.headline)) "." }
             p.outcome { (capital(outcome_part(&page.outcome_words))) "." }
             @if let Some(matters) = &page.matters { p.matters { (capital(matters)) "." } }
             @if let Some(advice) = main.advice.first() {
@@ -116,7 +119,7 @@ pub(crate) fn forecast(main: &Verdict) -> Option<(String, String)> {
         (None, None) => return None,
     };
     let span = if forecast.at_step.is_some() {
-        format!("between step {:.0} and {:.0}", forecast.low, forecast.high)
+        format!("between step {:.0} and {:.0}", forecast.low.floor(), forecast.high.ceil())
     } else {
         format!("between {} and {}", duration(forecast.low), duration(forecast.high))
     };

@@ -11,7 +11,7 @@ pub(super) fn roles(page: &Page) -> Markup {
     html! {
         section.card aria-labelledby="roles-h" {
             h2 #roles-h { "Role by role" }
-            div.scroll tabindex="0" role="region" aria-labelledby="roles-h" {
+            div.scroll tabindex="0" role="group" aria-label="table, scrolls sideways" {
                 table {
                     thead { tr { th { "role" } th.n { "processes" } th.n { "start" } th.n { "average" } th.n { "peak" } th.n { "floor then" } th.n { "floor now" } th.n { "growth" } } }
                     tbody {
@@ -34,21 +34,32 @@ fn course(name: &str, processes: u64, course: &Course) -> Markup {
     }
 }
 
+/// Processes that are shown at once; the smaller ones are there for who asks.
+const SHOWN: usize = 8;
+
 pub(super) fn processes(page: &Page) -> Markup {
     if page.processes.is_empty() {
         return html! {};
     }
+    let (first, more) = page.processes.split_at(page.processes.len().min(SHOWN));
     html! {
         section.card aria-labelledby="processes-h" {
             h2 #processes-h { "Processes" }
-            div.scroll tabindex="0" role="region" aria-labelledby="processes-h" {
-                table.processes {
-                    thead { tr { th.n { "pid" } th { "role" } th.n { "start" } th.n { "end" } th.n { "change" } th.n { "peak" } th.n { "lived" } th { "command" } } }
-                    tbody { @for row in &page.processes { (process(row)) } }
-                }
-            }
+            (process_table(first))
+            @if !more.is_empty() { details { summary { (more.len()) " more processes" } (process_table(more)) } }
             @if page.processes_left_out > 0 {
                 p.note { (page.processes_left_out) " more that were smaller, or lived too short to be measured." }
+            }
+        }
+    }
+}
+
+fn process_table(rows: &[ProcessRow]) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="group" aria-label="table, scrolls sideways" {
+            table.processes {
+                thead { tr { th.n { "pid" } th { "role" } th.n { "start" } th.n { "end" } th.n { "change" } th.n { "peak" } th.n { "lived" } th { "command" } } }
+                tbody { @for row in rows { (process(row)) } }
             }
         }
     }

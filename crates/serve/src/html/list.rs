@@ -17,7 +17,7 @@ pub(crate) fn list(dir: &str, wanted: &Wanted, listed: &Listed) -> Markup {
                 section.card.empty { h1 { "No recordings yet" } p { "Make one: " code { "lowtide run -- python train.py" } " and it appears here." } }
             } @else {
                 section.card aria-labelledby="runs-h" {
-                    div.card-head { h2 #runs-h { (listed.total) " of " (listed.all) " runs" } (pager(wanted, listed)) }
+                    div.card-head { h1.plain #runs-h { (listed.total) " of " (listed.all) " runs" } (pager(wanted, listed)) }
                     form method="get" action="/compare" {
                         div.scroll {
                             table.runs {
@@ -30,7 +30,7 @@ pub(crate) fn list(dir: &str, wanted: &Wanted, listed: &Listed) -> Markup {
                 }
             }
         }
-        footer { "lowtide " (env!("CARGO_PKG_VERSION")) ". " a href="/metrics" { "metrics" } " \u{b7} " a href="/api/v1/openapi.json" { "API" } }
+        footer { "lowtide " (env!("CARGO_PKG_VERSION")) ". " a href="/metrics" { "metrics" } " \u{b7} " a href="/api/v1/openapi.json" { "API" } (super::served::still()) }
     };
     document("lowtide: runs", &head(), &body)
 }

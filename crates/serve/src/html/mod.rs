@@ -6,6 +6,7 @@
 mod answer;
 mod badge;
 mod facts;
+pub(crate) mod held;
 pub(crate) mod list;
 mod served;
 mod words;
@@ -53,17 +54,29 @@ pub(crate) fn brand() -> Markup {
     }
 }
 
-/// Everything of one run, from the answer down to what we cost. Parts with a name can be replaced by news.
+/// Everything of one run, from the answer down to what we cost.
 pub(crate) fn run_sections(page: &Page) -> Markup {
+    let [answer, legend, held, reasons, facts] = parts(page);
+    html! { (answer) (chart(page)) (legend) (held) (reasons) (layers(page)) (facts) }
+}
+
+/// The parts of a page that news replace; charts are drawn anew from the data.
+pub(crate) fn news(page: &Page) -> Markup {
+    html! { @for part in parts(page) { (part) } }
+}
+
+fn parts(page: &Page) -> [Markup; 5] {
     let part = |name: &str, inside: Markup| html! { div.part data-part=(name) { (inside) } };
-    html! {
-        (part("answer", html! { (answer::answer(page)) (answer::figures(page)) }))
-        (chart(page))
-        (part("legend", legend(page)))
-        (part("reasons", html! { (answer::reasons(page)) (answer::findings(page)) }))
-        (layers(page))
-        (part("facts", html! { (facts::roles(page)) (facts::processes(page)) (facts::events(page)) (facts::about(page)) }))
-    }
+    [
+        part("answer", html! { (answer::answer(page)) (answer::figures(page)) }),
+        part("legend", legend(page)),
+        part("held", held::held(page)),
+        part("reasons", html! { (answer::reasons(page)) (answer::findings(page)) }),
+        part(
+            "facts",
+            html! { (facts::roles(page)) (facts::processes(page)) (facts::events(page)) (facts::about(page)) },
+        ),
+    ]
 }
 
 /// The main figure: still at first, alive when the script has come.

@@ -3,9 +3,10 @@
 use super::list::{encoded, head};
 use super::{brand, capital, document, outcome_badge, run_sections, verdict_badge};
 use crate::page::{Page, safe_json};
-use lowtide_model::{Bytes, RunState};
-use lowtide_verdict::{Member, who_differs};
+use lowtide_model::{ByteDelta, Bytes, RunState};
+use lowtide_verdict::{Fits, Group, Member, who_differs};
 use maud::{Markup, PreEscaped, html};
+use std::sync::Arc;
 
 /// One run, live while it goes on.
 pub(crate) fn run_page(page: &Page, id: &str) -> Markup {
@@ -15,51 +16,65 @@ pub(crate) fn run_page(page: &Page, id: &str) -> Markup {
         header.top {
             a.brand href="/" { (brand()) }
             span.crumb { (page.name) }
+            span #live .live role="status" aria-live="polite" { @if running { "Following the run." } }
             nav.right {
                 a.button href=(format!("/api/v1/report/{id}")) { "Download report" }
                 a.button href=(format!("/api/v1/recording/{id}")) { "Recording" }
             }
         }
         main #main data-events=[running.then(|| format!("/api/v1/events/{id}"))] { (run_sections(page)) }
-        footer { p #live role="status" aria-live="polite" { @if running { "Following the run." } } }
+        footer { (still()) }
         (super::data(page))
     };
     document(&format!("{}: {}", page.verdict.verdict.word(), page.name), &head(), &body)
 }
 
+/// What a build without Node lacks.
+pub(super) fn still() -> Markup {
+    html! { @if !crate::charts_are_built() { p { "Built without Node: the charts stand still, and a page is new when it is loaded again." } } }
+}
+
 /// Several runs: who differs, their curves in one picture, their answers in one table.
-pub(crate) fn side_by_side(title: &str, runs: &[(String, Option<u32>, Page)]) -> Markup {
+pub(crate) fn side_by_side(title: &str, runs: &[(String, Arc<Page>)]) -> Markup {
     let names: Vec<String> = runs
         .iter()
-        .map(|(id, rank, page)| {
-            rank.map_or_else(|| format!("{} ({id})", page.name), |rank| format!("rank {rank}"))
+        .map(|(id, page)| {
+            page.about.rank.map_or_else(
+                || if page.name == *id { id.clone() } else { format!("{} ({id})", page.name) },
+                |rank| format!("rank {rank}"),
+            )
         })
         .collect();
     let members: Vec<Member<'_>> =
-        runs.iter().zip(&names).map(|((_, _, page), name)| Member { name, verdict: &page.verdict }).collect();
-    let differs = who_differs(&members).unwrap_or_default();
-    let curves: Vec<_> = runs.iter().zip(&names).map(|((_, _, page), name)| serde_json::json!({ "name": name, "axis": page.figure.axis, "x": page.figure.line.x, "bytes": page.figure.line.high })).collect();
+        runs.iter().zip(&names).map(|((_, page), name)| Member { name, verdict: &page.verdict }).collect();
+    let differs = match runs {
+        [(_, a), (_, b)] if a.about.rank.is_none() => two(a, b),
+        _ => who_differs(&members).unwrap_or_default(),
+    };
+    let curves: Vec<_> = runs.iter().zip(&names).map(|((_, page), name)| serde_json::json!({ "name": name, "axis": page.figure.axis, "x": page.figure.line.x, "bytes": page.figure.line.high })).collect();
     let body = html! {
         header.top { a.brand href="/" { (brand()) } span.crumb { (title) } }
         main #main {
-            section.answer { h1 { (capital(&differs)) "." } p.byline { (title) } }
+            section class=(format!("answer tone-{}", tone(runs))) { h1 { (capital(&differs)) "." } p.byline { (title) } }
             section.card { h2 { "Curves" } div.chart data-chart="curves" { (crate::figure::curves(&curves_of(runs))) } }
             section.card {
                 h2 { "Answers" }
-                div.scroll { table {
+                div.scroll tabindex="0" role="group" aria-label="table, scrolls sideways" { table {
                     thead { tr { th { "run" } th { "what it is" } th { "fits" } th.n { "floor then" } th.n { "floor now" } th.n { "peak" } th { "sentence" } } }
-                    tbody { @for ((id, _, page), name) in runs.iter().zip(&names) { (answer_row(id, name, page)) } }
+                    tbody { @for ((id, page), name) in runs.iter().zip(&names) { (answer_row(id, name, page)) } }
                 } }
             }
             (roles(runs, &names))
+            (kinds(runs, &names))
         }
+        footer { (still()) }
         script type="application/json" id="lowtide-curves" { (PreEscaped(safe_json(&curves))) }
     };
     document(&format!("lowtide: {title}"), &head(), &body)
 }
 
-fn curves_of(runs: &[(String, Option<u32>, Page)]) -> Vec<(&[f64], &[f64])> {
-    runs.iter().map(|(_, _, page)| (&page.figure.line.x[..], &page.figure.line.high[..])).collect()
+fn curves_of(runs: &[(String, Arc<Page>)]) -> Vec<(&[f64], &[f64])> {
+    runs.iter().map(|(_, page)| (&page.figure.line.x[..], &page.figure.line.high[..])).collect()
 }
 
 fn answer_row(id: &str, name: &str, page: &Page) -> Markup {
@@ -77,11 +92,65 @@ fn answer_row(id: &str, name: &str, page: &Page) -> Markup {
     }
 }
 
+/// Two runs in one sentence.
+fn two(a: &Page, b: &Page) -> String {
+    let kind = |page: &Page| page.verdict.verdict.word().replace('-', " ");
+    let fits = |page: &Page| match page.verdict.outcome.is {
+        Fits::Fits => "fits",
+        Fits::Tight => "is tight",
+        Fits::Exceeds => "exceeds its limit",
+        Fits::Unknown => "may fit or not",
+    };
+    let told = |page: &Page| format!("{} ({}) {}", page.name, kind(page), fits(page));
+    let higher = b.verdict.floor.end_bytes - a.verdict.floor.end_bytes;
+    let way = if higher < 0.0 { "lower" } else { "higher" };
+    format!("{}; {}; the floor of the second ends {} {way}", told(a), told(b), Bytes::from_f64(higher.abs()))
+}
+
+/// The worst of them.
+fn tone(runs: &[(String, Arc<Page>)]) -> &'static str {
+    let any = |bad: fn(&Page) -> bool| runs.iter().any(|(_, page)| bad(page));
+    if any(|page| page.verdict.group == Group::Leak || page.verdict.outcome.is == Fits::Exceeds) {
+        "bad"
+    } else if any(|page| page.verdict.group == Group::TooEarly || page.verdict.outcome.is == Fits::Tight) {
+        "wait"
+    } else {
+        "good"
+    }
+}
+
+/// Highest level of each kind of memory, one column a run.
+fn kinds(runs: &[(String, Arc<Page>)], names: &[String]) -> Markup {
+    let of = |page: &Page, kind: &str| {
+        let layers = page.stacks.iter().flat_map(|stacks| &stacks.by_kind);
+        let layer = layers.into_iter().find(|layer| layer.name == kind)?;
+        let first = layer.bytes.first().copied().unwrap_or_default();
+        Some((layer.bytes.iter().copied().fold(0.0, f64::max), layer.bytes.last().copied()? - first))
+    };
+    let mut words: Vec<&str> = Vec::new();
+    for layer in runs.iter().flat_map(|(_, page)| page.stacks.iter().flat_map(|stacks| &stacks.by_kind)) {
+        if !words.contains(&layer.name) {
+            words.push(layer.name);
+        }
+    }
+    html! {
+        section.card {
+            h2 { "Kind by kind: peak, and end against start" }
+            div.scroll tabindex="0" role="group" aria-label="table, scrolls sideways" { table {
+                thead { tr { th { "kind of memory" } @for name in names { th.n { (name) } } } }
+                tbody { @for word in words { tr { td { (word) } @for run in runs {
+                    td.n { @if let Some((peak, change)) = of(&run.1, word) { (Bytes::from_f64(peak)) span.small.line { (ByteDelta(change as i64)) } } }
+                } } } }
+            } }
+        }
+    }
+}
+
 /// Peaks role by role, one column a run.
-fn roles(runs: &[(String, Option<u32>, Page)], names: &[String]) -> Markup {
+fn roles(runs: &[(String, Arc<Page>)], names: &[String]) -> Markup {
     let mut words: Vec<&str> = runs
         .iter()
-        .flat_map(|run| run.2.summary.iter().flat_map(|s| &s.roles))
+        .flat_map(|run| run.1.summary.iter().flat_map(|s| &s.roles))
         .map(|role| role.role.word())
         .collect();
     words.sort_unstable();
@@ -95,10 +164,10 @@ fn roles(runs: &[(String, Option<u32>, Page)], names: &[String]) -> Markup {
     html! {
         section.card {
             h2 { "Role by role: peak and growth" }
-            div.scroll { table {
+            div.scroll tabindex="0" role="group" aria-label="table, scrolls sideways" { table {
                 thead { tr { th { "role" } @for name in names { th.n { (name) } } } }
                 tbody { @for word in &words { tr { td { (word) } @for run in runs {
-                    td.n { @if let Some((peak, growth)) = peak(&run.2, word) { (peak) span.small.line { (growth) } } }
+                    td.n { @if let Some((peak, growth)) = peak(&run.1, word) { (peak) span.small.line { (growth) } } }
                 } } } }
             } }
         }

@@ -7,17 +7,19 @@ mod curve;
 mod future;
 mod marks;
 mod processes;
+mod scan;
 mod stack;
 
 pub(crate) use curve::Line;
 pub(crate) use future::Future;
 pub(crate) use marks::Marked;
 pub(crate) use processes::ProcessRow;
-pub(crate) use stack::{Layer, Stacks};
+pub(crate) use scan::{HolderRow, Scanned, TypeRow};
+pub(crate) use stack::{Layer, ROLES, Stacks};
 
 use crate::figure::View;
 use lowtide_model::{Axis, Curve, EventKind, Recording, RunState};
-use lowtide_verdict::{Group, RunVerdict, Summary, Verdict, cut_off_note, summarize};
+use lowtide_verdict::{Group, RunVerdict, Summary, Verdict, cut_off_note, rank_of, summarize};
 use serde::Serialize;
 
 /// Events a page tells; the newest are kept.
@@ -83,6 +85,7 @@ pub(crate) struct About {
     pub(crate) run_id: String,
     pub(crate) command: String,
     pub(crate) host: String,
+    pub(crate) rank: Option<u32>,
     pub(crate) started_unix_ns: Option<i64>,
     pub(crate) seconds: Option<f64>,
     pub(crate) state: Option<RunState>,
@@ -118,6 +121,8 @@ pub struct Page {
     pub(crate) matters: Option<String>,
     pub(crate) findings: Vec<Verdict>,
     pub(crate) figure: Figure,
+    /// What grew and who holds it, where the run was scanned.
+    pub(crate) scan: Option<Scanned>,
     pub(crate) stacks: Option<Stacks>,
     pub(crate) summary: Option<Summary>,
     pub(crate) processes: Vec<ProcessRow>,
@@ -142,6 +147,7 @@ impl Page {
             findings: run.findings.clone(),
             figure: figure(subject, main),
             verdict: main.clone(),
+            scan: None,
             stacks: None,
             summary: None,
             processes: Vec::new(),
@@ -164,6 +170,7 @@ impl Page {
             run_id: meta.run_id.clone(),
             command: meta.argv.join(" "),
             host: meta.host.clone(),
+            rank: rank_of(recording),
             started_unix_ns: Some(meta.started_unix_ns),
             seconds: Some(summary.seconds),
             state: meta.state,
@@ -173,6 +180,7 @@ impl Page {
             ending: cut_off_note(recording).or_else(|| processes::ending(recording)),
             notes: Vec::new(),
         };
+        self.scan = scan::scanned(recording, &run.roles, &run.main);
         self.stacks = Stacks::of(recording, &run.roles);
         (self.processes, self.processes_left_out) = processes::rows(recording, &run.roles);
         self.events = happened(recording);

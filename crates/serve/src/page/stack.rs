@@ -30,7 +30,8 @@ pub(crate) struct Stacks {
 }
 
 const KINDS: [&str; 5] = ["anonymous", "file pages", "shared memory", "swapped out", "not split"];
-const ROLES: [Role; 6] =
+/// Every role, in the order of the layers.
+pub(crate) const ROLES: [Role; 6] =
     [Role::Trainer, Role::LoaderWorker, Role::CompileWorker, Role::Helper, Role::Wrapper, Role::Unknown];
 
 /// Levels of one process, over the stretches.

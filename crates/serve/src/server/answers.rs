@@ -2,10 +2,10 @@
 
 use super::Shop;
 use super::library::Content;
-use super::summary::Judged;
+use crate::page::Page;
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use lowtide_verdict::Kind;
 use serde::Deserialize;
@@ -22,6 +22,7 @@ pub(crate) const OPENAPI: &str = include_str!("../../../../docs/openapi.json");
 const LONGEST_SEARCH: usize = 1024;
 /// A viewer who hears nothing for this long is told that we are still here.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+const STILL_HERE: Bytes = Bytes::from_static(b":\n\n");
 
 /// An error as JSON.
 pub(crate) fn failed(status: StatusCode, words: &str) -> Response {
@@ -42,15 +43,11 @@ pub(crate) fn find(shop: &Shop, id: &str) -> Result<(PathBuf, Content), Box<Resp
     shop.library.path(id).ok_or_else(|| Box::new(failed(StatusCode::NOT_FOUND, "no such run in this folder")))
 }
 
-/// Reads and judges a run away from those who answer.
-pub(crate) async fn judged(path: PathBuf) -> Result<Judged, Box<Response>> {
-    let unreadable = |words: String| Box::new(failed(StatusCode::UNPROCESSABLE_ENTITY, &words));
-    let read = tokio::task::spawn_blocking(move || Judged::read(&path).map_err(|error| error.to_string()));
-    match read.await {
-        Ok(Ok(judged)) => Ok(judged),
-        Ok(Err(words)) => Err(unreadable(words)),
-        Err(_) => Err(unreadable("it could not be read".to_owned())),
-    }
+/// The page of a run, made away from those who answer.
+pub(crate) async fn opened(shop: &Shop, id: &str) -> Result<Arc<Page>, Box<Response>> {
+    let (path, content) = find(shop, id)?;
+    let page = shop.shelf.open(id, path, content).await;
+    page.map_err(|words| Box::new(failed(StatusCode::UNPROCESSABLE_ENTITY, &words)))
 }
 
 /// What a list may be asked for.
@@ -98,7 +95,7 @@ pub(crate) async fn run(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    answer(&shop, &id, &headers, |judged, id| json(StatusCode::OK, &judged.page(id))).await
+    answer(&shop, &id, &headers, |page, _| json(StatusCode::OK, page)).await
 }
 
 /// The verdicts of a run as `lowtide explain --all --format json` prints them, in one array.
@@ -107,8 +104,8 @@ pub(crate) async fn verdict(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    let all = |judged: &Judged, _: &str| {
-        let verdicts: Vec<_> = std::iter::once(&judged.run.main).chain(&judged.run.findings).collect();
+    let all = |page: &Page, _: &str| {
+        let verdicts: Vec<_> = std::iter::once(&page.verdict).chain(&page.findings).collect();
         json(StatusCode::OK, &verdicts)
     };
     answer(&shop, &id, &headers, all).await
@@ -120,12 +117,12 @@ pub(crate) async fn report(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    let file = |judged: &Judged, id: &str| {
+    let file = |page: &Page, id: &str| {
         let named = [
             (header::CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
             (header::CONTENT_DISPOSITION, attachment(id, "html")),
         ];
-        (named, crate::report_html(&judged.page(id))).into_response()
+        (named, crate::report_html(page)).into_response()
     };
     answer(&shop, &id, &headers, file).await
 }
@@ -142,18 +139,18 @@ async fn answer(
     shop: &Shop,
     id: &str,
     headers: &HeaderMap,
-    make: impl FnOnce(&Judged, &str) -> Response,
+    make: impl FnOnce(&Page, &str) -> Response,
 ) -> Response {
-    let (path, content) = match find(shop, id) {
-        Ok(found) => found,
+    let content = match find(shop, id) {
+        Ok((_, content)) => content,
         Err(missing) => return *missing,
     };
     let tag = content.tag();
     if headers.get(header::IF_NONE_MATCH).is_some_and(|had| had.as_bytes() == tag.as_bytes()) {
         return (StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response();
     }
-    match judged(path).await {
-        Ok(judged) => tagged(make(&judged, id), &tag),
+    match opened(shop, id).await {
+        Ok(page) => tagged(make(&page, id), &tag),
         Err(broken) => *broken,
     }
 }
@@ -178,7 +175,7 @@ pub(crate) async fn recording(
     };
     let served = tower_http::services::ServeFile::new(path).try_call(request).await;
     let Ok(served) = served else { return failed(StatusCode::NOT_FOUND, "it could not be read") };
-    let mut answer = served.map(axum::body::Body::new).into_response();
+    let mut answer = served.map(Body::new).into_response();
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/vnd.sqlite3"));
     if let Ok(name) = HeaderValue::from_str(&attachment(&id, "tide")) {
         answer.headers_mut().insert(header::CONTENT_DISPOSITION, name);
@@ -191,9 +188,10 @@ pub(crate) async fn events(State(shop): State<Arc<Shop>>, Path(id): Path<String>
     if let Err(missing) = find(&shop, &id) {
         return *missing;
     }
-    let news = WatchStream::new(shop.followers.join(&shop, &id));
-    let line = |line: Option<Arc<str>>| {
-        line.map(|line| Ok::<_, Infallible>(Event::default().event("page").data(&*line)))
-    };
-    Sse::new(news.filter_map(line)).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response()
+    let news = WatchStream::new(shop.followers.join(&shop, &id)).filter_map(|frame| frame);
+    // The same bytes for every viewer: five hundred of them hold one copy.
+    let frames = news.timeout_repeating(tokio::time::interval(HEARTBEAT));
+    let frames = frames.map(|frame| Ok::<_, Infallible>(frame.unwrap_or(STILL_HERE)));
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    (headers, Body::from_stream(frames)).into_response()
 }

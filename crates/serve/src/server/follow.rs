@@ -7,6 +7,7 @@ use super::library::Content;
 use super::summary::Judged;
 use crate::html;
 use crate::page::Page;
+use axum::body::Bytes;
 use lowtide_model::RunState;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,13 +22,13 @@ const QUIET: Duration = Duration::from_secs(10);
 /// Reading and judging may take one part in so many of the time.
 const SHARE: u32 = 10;
 
-/// What viewers of a run are told: data and sections, as one line of JSON.
-pub(crate) type News = watch::Receiver<Option<Arc<str>>>;
+/// What viewers of a run are told: data and sections as one event, made once for all of them.
+pub(crate) type News = watch::Receiver<Option<Bytes>>;
 
 /// The runs that are being watched.
 #[derive(Debug, Default)]
 pub(crate) struct Followers {
-    runs: Mutex<BTreeMap<String, watch::Sender<Option<Arc<str>>>>>,
+    runs: Mutex<BTreeMap<String, watch::Sender<Option<Bytes>>>>,
 }
 
 impl Followers {
@@ -46,7 +47,7 @@ impl Followers {
     }
 
     /// Forgets a run when nobody watches it any more; asked under the lock, so that nobody joins in between.
-    fn leave(&self, id: &str, sender: &watch::Sender<Option<Arc<str>>>, over: bool) -> bool {
+    fn leave(&self, id: &str, sender: &watch::Sender<Option<Bytes>>, over: bool) -> bool {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         let alone = over || sender.receiver_count() == 0;
         if alone {
@@ -57,7 +58,7 @@ impl Followers {
 }
 
 /// Reads a run again whenever its file changed, until nobody watches or the run is over.
-async fn follow(shop: &Arc<Shop>, id: &str, sender: &watch::Sender<Option<Arc<str>>>) {
+async fn follow(shop: &Arc<Shop>, id: &str, sender: &watch::Sender<Option<Bytes>>) {
     let mut seen = Content::default();
     let mut read_at = Instant::now();
     loop {
@@ -70,9 +71,9 @@ async fn follow(shop: &Arc<Shop>, id: &str, sender: &watch::Sender<Option<Arc<st
                 (seen, read_at) = (content, Instant::now());
                 let name = id.to_owned();
                 let read = tokio::task::spawn_blocking(move || tell(&path, &name)).await;
-                if let Ok(Some((line, state))) = read {
+                if let Ok(Some((frame, state))) = read {
                     over = state != Some(RunState::Running);
-                    sender.send_replace(Some(line.into()));
+                    sender.send_replace(Some(frame));
                 }
             }
             Some(_) => {}
@@ -84,11 +85,12 @@ async fn follow(shop: &Arc<Shop>, id: &str, sender: &watch::Sender<Option<Arc<st
     }
 }
 
-fn tell(path: &Path, id: &str) -> Option<(String, Option<RunState>)> {
+fn tell(path: &Path, id: &str) -> Option<(Bytes, Option<RunState>)> {
     let judged = Judged::read(path).ok()?;
     let page = judged.page(id);
-    let told = serde_json::to_string(&Told { html: html::run_sections(&page).into_string(), page: &page });
-    Some((told.ok()?, judged.recording.meta.state))
+    let told = serde_json::to_string(&Told { html: html::news(&page).into_string(), page: &page });
+    // JSON of one line is data of one line.
+    Some((format!("event: page\ndata: {}\n\n", told.ok()?).into(), judged.recording.meta.state))
 }
 
 /// One piece of news.

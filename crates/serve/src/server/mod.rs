@@ -10,6 +10,7 @@ mod guard;
 mod library;
 mod metrics;
 pub(crate) mod pages;
+mod shelf;
 pub(crate) mod summary;
 mod token;
 
@@ -17,6 +18,8 @@ pub use token::Token;
 
 use follow::Followers;
 use library::Library;
+use metrics::Scraped;
+use shelf::Shelf;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -92,6 +95,8 @@ pub enum ServeError {
 pub(crate) struct Shop {
     pub(crate) library: Library,
     pub(crate) followers: Followers,
+    pub(crate) shelf: Shelf,
+    pub(crate) scraped: Scraped,
     pub(crate) token: Option<Token>,
     pub(crate) hosts: Vec<String>,
 }
@@ -116,6 +121,8 @@ async fn run(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let shop = Arc::new(Shop {
         library,
         followers: Followers::default(),
+        shelf: Shelf::default(),
+        scraped: Scraped::default(),
         token: token.as_ref().map(|kept| kept.token.clone()),
         hosts: options.hosts.clone(),
     });

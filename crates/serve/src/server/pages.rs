@@ -116,12 +116,8 @@ async fn list_page(State(shop): State<Arc<Shop>>, Query(wanted): Query<Wanted>) 
 }
 
 async fn run_html(State(shop): State<Arc<Shop>>, Path(id): Path<String>) -> Response {
-    let (path, _) = match answers::find(&shop, &id) {
-        Ok(found) => found,
-        Err(missing) => return *missing,
-    };
-    match answers::judged(path).await {
-        Ok(judged) => Html(run_page(&judged.page(&id), &id).into_string()).into_response(),
+    match answers::opened(&shop, &id).await {
+        Ok(page) => Html(run_page(&page, &id).into_string()).into_response(),
         Err(broken) => *broken,
     }
 }
@@ -150,12 +146,8 @@ async fn group_html(State(shop): State<Arc<Shop>>, Path(run_id): Path<String>) -
 async fn together(shop: &Shop, title: &str, ids: Vec<String>) -> Response {
     let mut runs = Vec::new();
     for id in ids {
-        let (path, _) = match answers::find(shop, &id) {
-            Ok(found) => found,
-            Err(missing) => return *missing,
-        };
-        match answers::judged(path).await {
-            Ok(judged) => runs.push((id.clone(), judged.summary(&id).rank, judged.page(&id))),
+        match answers::opened(shop, &id).await {
+            Ok(page) => runs.push((id, page)),
             Err(broken) => return *broken,
         }
     }

@@ -5,7 +5,7 @@
 
 use lowtide_model::{
     Bytes, Event, EventKind, Exit, LimitHeld, LimitKind, Mark, MarkKind, MarkPhase, Meta, ProcKey, Process,
-    RunState, SampleRow, Span, Tick,
+    RunState, SampleRow, ScanRow, Span, Tick,
 };
 use lowtide_store::{Entry, Writer, own_key};
 use std::path::Path;
@@ -31,6 +31,8 @@ pub(crate) struct Stage {
     pub(crate) limit_gib: u64,
     pub(crate) rank: Option<u32>,
     pub(crate) killed: bool,
+    /// Whether it was scanned twice while it grew.
+    pub(crate) scanned: bool,
 }
 
 impl Default for Stage {
@@ -51,6 +53,7 @@ impl Default for Stage {
             limit_gib: 32,
             rank: None,
             killed: false,
+            scanned: false,
         }
     }
 }
@@ -202,11 +205,38 @@ impl Stage {
         writer.announce(tick);
     }
 
+    /// What a scan of the trainer would find at a step: pixels of every example seen so far, in one list.
+    fn scan(&self, step: u64) -> ScanRow {
+        let (seen, each) = ((8 * step).min(663), 21_300_000);
+        let rss = Bytes::from_mib((self.level)(step) + 800).0;
+        let pixels = seen * each;
+        let part = |kind: &str, bytes: u64| serde_json::json!({"kind": kind, "bytes": bytes, "share": bytes as f64 / rss as f64});
+        let one = |name: &str, module: &str, count: u64, own: u64, owned: u64| serde_json::json!({"name": name, "module": module, "count": count, "own_bytes": own, "owned_bytes": owned, "absent_bytes": 0});
+        let way = "ImagingCore <- Image._im <- dict['image'] <- list of 663 <- ReceiptSet.rows <- global train_set of module __main__";
+        let report = serde_json::json!({
+            "schema": "lowtide.scan/1", "rss_bytes": rss, "swap_bytes": 0,
+            "kinds": [part("owned_native", pixels + 400_000_000), part("unowned_native", 2_900_000_000), part("python_objects", 620_000_000),
+                part("file", 830_000_000), part("kept_native", 210_000_000)],
+            "types": [one("ImagingCore", "", seen, seen * 64, pixels), one("Tensor", "torch", 7070, 600_000, 380_000_000),
+                one("dict", "builtins", 210_000, 61_000_000, 9_000_000), one("str", "builtins", 300_000, 31_000_000, 0)],
+            "holders": [{"name": "ImagingCore", "module": "", "count": seen, "bytes": pixels, "samples": 64, "path": [], "text": way, "share": 1.0, "doubt": ""}],
+            "cost": {"cpu_ms": 640},
+        });
+        ScanRow {
+            tick: Tick(step * self.seconds_per_step * SECOND),
+            process: key(TRAINER),
+            report: report.to_string(),
+        }
+    }
+
     pub(crate) fn write(&self, path: &Path) {
         let meta = self.meta();
         let writer = Writer::create(path, meta.clone()).unwrap();
         self.begin(&writer);
         (0..self.steps).for_each(|step| self.step(&writer, step));
+        for step in [30, 75].into_iter().filter(|step| self.scanned && *step < self.steps) {
+            writer.push(Entry::Scan(self.scan(step)));
+        }
         let ended = Tick(self.steps * self.seconds_per_step * SECOND);
         let exit = if self.killed { Exit::Signal(9) } else { Exit::Code(0) };
         for pid in (4720..4728).chain(4730..4734) {
@@ -240,7 +270,7 @@ impl Stage {
 /// A set that shows every badge, a distributed run and names full of markup.
 pub(crate) fn all(dir: &Path) {
     let later = |minutes: i64| 1_794_734_000 * SECOND as i64 + minutes * 60 * SECOND as i64;
-    Stage { started: later(0), ..Stage::default() }.write(&dir.join("case.tide"));
+    Stage { started: later(0), scanned: true, ..Stage::default() }.write(&dir.join("case.tide"));
     Stage {
         id: "11aa".into(),
         name: "train-vision, stopped early".into(),
