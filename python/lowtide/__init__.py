@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lowtide._binary import LowtideError
-from lowtide._marks import mark, should_stop, step, stop_done
+from lowtide._marks import checkpoint, mark, should_stop, step, stop_done
 from lowtide._verdict import Outcome, Verdict, verdict
 from lowtide._watch import Watch, watch
 
@@ -28,6 +28,7 @@ __all__ = [
     "Verdict",
     "Watch",
     "__version__",
+    "checkpoint",
     "mark",
     "should_stop",
     "step",

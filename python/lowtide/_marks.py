@@ -5,6 +5,7 @@ Without a recorder every call is a cheap nothing. A page never raises (see `lowt
 
 from __future__ import annotations
 
+import os
 from types import TracebackType
 from typing import Any, Callable
 
@@ -95,18 +96,23 @@ def put(name: str, phase: int, number: float | None = None, extra: dict[str, Any
     facts = dict(extra or {})
     if kind == _page.CUSTOM:
         facts["name"] = name
+    if kind == _page.SAVE and isinstance(facts.get("path"), (str, os.PathLike)):
+        folder, facts["path"] = os.path.split(os.path.abspath(facts["path"]))
+        page.folder("save_dir", folder)
     page.mark(kind, phase, _UNKNOWN if number is None else number, facts)
 
 
-_steps = 0
+_steps: int | None = None
 
 
 def _finished(number: int | None) -> None:
     global _steps
-    _steps = _steps + 1 if number is None else number
+    if number is None:
+        number = (_page.steps_before() if _steps is None else _steps) + 1
+    _steps = number
     page = _page.page()
     if page is not None:
-        page.step(_steps)
+        page.step(number)
 
 
 def step(number: int | None = None) -> Step:
@@ -126,12 +132,20 @@ def mark(name: str, number: float | None = None, **extra: Any) -> Mark:
 
 
 def should_stop() -> bool:
-    """Whether the recorder asks this job to save and stop. For loops of your own; the callbacks ask by themselves."""
+    """Whether the recorder asks this job to save and stop. For loops of your own; the callbacks ask by themselves.
+
+    Ask at the end of each step: several ranks are told to stop at the same one.
+    """
     page = _page.page()
     if page is None:
         return False
-    page.can(_page.CAN_STOP)
+    page.can_stop("own loop")
     return bool(page.stop_requested())
+
+
+def checkpoint() -> str | None:
+    """The checkpoint to go on from, when `lowtide run --guard --resume` started this program again; else None."""
+    return os.environ.get("LOWTIDE_CHECKPOINT") or None
 
 
 def stop_done() -> None:

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 STEP, EPOCH, EVAL, SAVE, LOAD, INFO, CUSTOM = 1, 2, 3, 4, 5, 6, 7
 START, END, POINT = 1, 2, 3
-CAN_STOP = 1
 INJECTED = "lowtide_agent"
 CALLBACK = "lowtide callback"
 
@@ -28,8 +27,9 @@ class Page(Protocol):
     def step(self, n: int) -> None: ...
     def epoch(self, x: float) -> None: ...
     def mark(self, kind: int, phase: int, number: float, extra: Mapping[str, Any] | None = None) -> None: ...
-    def can(self, flag: int) -> None: ...
-    def stop_requested(self) -> bool: ...
+    def folder(self, key: str, path: str) -> None: ...
+    def can_stop(self, by: str, **more: Any) -> None: ...
+    def stop_requested(self, ranks: int = 1) -> bool: ...
     def stop_done(self) -> None: ...
 
 
@@ -46,6 +46,11 @@ def page() -> Page | None:
         _tried = True
         found = _agent("page").open_page()
     return found
+
+
+def steps_before() -> int:
+    """Steps of the lives before this one, where the recorder started the program again."""
+    return int(_agent("progress")._steps_before())
 
 
 def begin_in(folder: str) -> None:

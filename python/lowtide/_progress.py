@@ -6,9 +6,7 @@ One class for all of them, without a framework in it. Not here: how a framework 
 
 from __future__ import annotations
 
-import sys
 import time
-from typing import Any
 
 from lowtide import _cleanup, _memory, _objects, _page
 
@@ -33,11 +31,11 @@ class Progress:
         """Where to write; nowhere when the agent follows the framework by itself: twice would count twice."""
         return _page.page() if _page.claim() else None
 
-    def begin(self) -> None:
-        """Training starts: what is here now is not growth."""
+    def begin(self, stops: str | None) -> None:
+        """Training starts: what is here now is not growth. `stops` says who honours a request to save and stop."""
         page = _page.page()
-        if page is not None:
-            page.can(_page.CAN_STOP)
+        if page is not None and stops is not None and not _page.followed():
+            page.can_stop(stops)
         self._first = _memory.host()
         self._peak = self._first.rss
         self._census = _objects.census(_objects.CENSUS_SECONDS / 2)
@@ -51,6 +49,11 @@ class Progress:
             if epoch is not None:
                 page.epoch(epoch)
         self._cleaned = self.cleanup.step(number) or self._cleaned
+
+    def asked_to_stop(self, ranks: int) -> bool:
+        """Whether to save and stop now. Where the agent follows the framework by itself, it does that itself."""
+        page = _page.page()
+        return page is not None and not _page.followed() and bool(page.stop_requested(ranks))
 
     def phase(self, kind: int, phase: int, number: float | None = None) -> None:
         """An epoch, evaluation or save starts or ends."""
@@ -131,17 +134,3 @@ def _objects_lines(before: _objects.Census | None, after: _objects.Census) -> li
     if not after.complete:
         lines.append(f"  not all objects were looked at: it stopped after {after.seconds:.1f} s")
     return lines
-
-
-def agree(asked: bool) -> bool:
-    """Whether any rank was asked: ranks that save and stop at different steps would wait for each other for ever."""
-    distributed: Any = getattr(sys.modules.get("torch"), "distributed", None)
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return asked
-    if distributed.get_world_size() < 2:
-        return asked
-    torch: Any = sys.modules["torch"]
-    device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
-    flag = torch.tensor([1 if asked else 0], device=device)
-    distributed.all_reduce(flag, op=distributed.ReduceOp.MAX)
-    return bool(flag.item())

@@ -10,8 +10,8 @@ from types import FrameType
 from typing import Any
 
 from lowtide import _page
-from lowtide._marks import should_stop, stop_done
-from lowtide._progress import Progress, agree
+from lowtide._marks import stop_done
+from lowtide._progress import Progress
 
 try:
     from transformers.trainer_callback import TrainerCallback
@@ -49,7 +49,7 @@ class TrainerHooks:
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Remembers where memory starts."""
         self._stopping = False
-        self._progress.begin()
+        self._progress.begin("trainer")
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The mark's number is the epoch that starts, from 0, as the Trainer counts."""
@@ -66,7 +66,7 @@ class TrainerHooks:
         self._progress.step(int(state.global_step), state.epoch)
         if self.log_every is not None and state.global_step % self.log_every == 0:
             control.should_log = True
-        if _page.page() is not None and agree(should_stop()):
+        if self._progress.asked_to_stop(int(getattr(args, "world_size", 1))):
             self._stopping = True
             control.should_save = True
             control.should_training_stop = True

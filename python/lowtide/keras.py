@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowtide import _page
-from lowtide._marks import should_stop, stop_done
+from lowtide._marks import stop_done
 from lowtide._progress import Progress
 
 try:
@@ -35,7 +35,10 @@ class Callback(_Base):  # type: ignore[misc]
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Steps go on over several calls of fit, as the optimizer's do."""
-        self._progress.begin()
+        self._progress.begin(None)
+        page = _page.page()
+        if page is not None and self.save_on_stop is not None:
+            page.can_stop("keras")
         steps, epochs = self.params.get("steps"), self.params.get("epochs")
         self._progress.facts(epoch_steps=steps, epochs=epochs)
 
@@ -53,11 +56,13 @@ class Callback(_Base):  # type: ignore[misc]
         """One step."""
         self._steps += 1
         self._progress.step(self._steps)
-        if should_stop() and not self.model.stop_training:
+        page = _page.page()
+        if self.save_on_stop is None or page is None or self.model.stop_training:
+            return
+        if page.stop_requested():
             self.model.stop_training = True
-            if self.save_on_stop is not None:
-                self.model.save(self.save_on_stop)
-                stop_done()
+            self.model.save(self.save_on_stop)
+            stop_done()
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         """An evaluation, inside fit or by itself."""

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from lowtide import _page
-from lowtide._marks import should_stop, stop_done
+from lowtide._marks import stop_done
 from lowtide._progress import Progress
 
 # One of the two names is loaded already in a program that has a Trainer; its Callback is the one that is accepted.
@@ -51,7 +51,7 @@ class Callback(_Base):  # type: ignore[misc]
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         """Remembers where memory starts."""
         self._last_step = int(trainer.global_step)
-        self._progress.begin()
+        self._progress.begin("lightning")
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """The data is known now."""
@@ -86,13 +86,7 @@ class Callback(_Base):  # type: ignore[misc]
         self._stop_if_asked(trainer)
 
     def _stop_if_asked(self, trainer: Any) -> None:
-        if _page.page() is None or trainer.world_size == 1 and _page.followed():
-            return
-        # All ranks together: saving is a common act, and one that stops alone leaves the others waiting.
-        asked = should_stop()
-        if trainer.world_size > 1:
-            asked = trainer.strategy.reduce_boolean_decision(asked, all=False)
-        if asked and not trainer.should_stop:
+        if self._progress.asked_to_stop(int(trainer.world_size)) and not trainer.should_stop:
             trainer.should_stop = True
             trainer.save_checkpoint(os.path.join(trainer.default_root_dir, STOP_CHECKPOINT))
             stop_done()

@@ -52,10 +52,11 @@ def run(site, tmp_path):
     """Runs `python ARGS` with the agent (or without) and gives what it said and its pages."""
     counter = iter(range(100))
 
-    def go(*args, agent=True, env=None, python=sys.executable, timeout=300, before=()):
-        work = tmp_path / str(next(counter))
-        work.mkdir()
-        pages = work / "marks"
+    def go(*args, agent=True, env=None, python=sys.executable, timeout=300, before=(), work=None):
+        number = next(counter)
+        work = work or tmp_path / str(number)
+        work.mkdir(exist_ok=True)
+        pages = work / f"marks-{number}"
         pages.mkdir(mode=0o700)
         variables = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "LOWTIDE"))}
         variables |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -68,4 +69,5 @@ def run(site, tmp_path):
         done = subprocess.run([*before, python, *args], **options, check=False)
         return Result(done, pages if agent else None, work)
 
+    go.site = site
     return go

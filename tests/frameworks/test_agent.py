@@ -358,3 +358,42 @@ import random; random.seed(1); print(random.random(), sys.flags, sys.dont_write_
     for options in ([], ["-W", "error"], ["-B"]):
         with_agent, without = (run(*options, "-c", code, python=python, agent=a) for a in (True, False))
         assert with_agent.stdout == without.stdout and with_agent.stderr == without.stderr == ""
+
+
+@on_every_python
+def test_ranks_stop_at_the_step_that_is_named_or_go_on_all_of_them(run, site, python):
+    code = """
+import json, os, sys
+sys.path.insert(0, JOBS)
+from asking import ask_to_stop
+page = sys.modules["lowtide_agent.page"].current()
+page.can_stop("own loop")
+stopped = []
+for step in range(1, 11):
+    page.count_step(step)
+    if step == 4:
+        ask_to_stop(AT)
+    # Looked at once in a while, and by two at the same step.
+    if step % EVERY == 0 and page.stop_requested() and page.stop_requested():
+        stopped.append(step)
+        page.stop_done()
+print(json.dumps({"pid": os.getpid(), "stopped": stopped}))
+"""
+    jobs = os.path.join(os.path.dirname(__file__), "jobs")
+    # Step to stop at, asked every so many steps, ranks -> where it stopped, whether the request was taken.
+    cases = {
+        (0, 1, 1): ([4], True),
+        (0, 1, 2): ([], False),
+        (7, 1, 1): ([7], True),
+        (7, 1, 2): ([7], True),
+        (7, 3, 2): ([9], True),
+        (4, 1, 2): ([4], True),
+        (3, 1, 2): ([], False),
+        (20, 1, 2): ([], False),
+    }
+    for (at, every, ranks), (stopped, taken) in cases.items():
+        text = code.replace("JOBS", repr(jobs)).replace("AT", str(at)).replace("EVERY", str(every))
+        result = run("-c", text, python=python, env={"RANK": "0", "WORLD_SIZE": str(ranks)})
+        assert result.said["stopped"] == stopped, (at, every, ranks)
+        assert (result.page.taken, result.page.done) == (9 if taken else 0, 9 if stopped else 0)
+        assert result.page.flags & 1 and result.page.facts["stop"] == "own loop"

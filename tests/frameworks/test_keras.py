@@ -21,8 +21,11 @@ def test_fit_is_told_exactly(run):
     assert without == said
 
 
-def test_a_request_to_stop_stops_at_the_batch(run):
+def test_a_request_to_stop_stops_where_keras_can_go_on_from_at_the_end_of_the_pass(run):
     result = run("ks.py", "ask")
     said, page = result.said, result.page
-    assert page.steps == said["batches"] == 4
+    assert page.steps == said["batches"] == 13 and said["left"]
+    assert list(said["kept"]) == ["kept-1.keras"]
     assert (page.taken, page.done) == (9, 9)
+    assert (page.facts["stop"], page.facts["stop_every"]) == ("keras", "epoch")
+    assert page.facts["checkpoint_dir"] == str(result.work)

@@ -29,3 +29,6 @@ def test_a_request_to_stop_saves_and_stops(run):
     assert page.steps == said["steps"] == 4
     assert "lowtide-stop-step=4.ckpt" in said["kept"]
     assert (page.taken, page.done) == (9, 9)
+    # Neither a validation nor a second checkpoint that would say the pass is done.
+    assert said["left"] and said["evals"] == 1 and len(said["kept"]) == 1
+    assert page.facts["stop"] == "lightning" and page.facts["checkpoint_dir"] == str(result.work / "kept")

@@ -88,10 +88,11 @@ def test_tensorboard_holds_the_values_and_explain_reads_them_back(run):
 def test_a_request_to_stop_saves_and_stops_at_the_next_step(job):
     result = job("package_hf.py", "ask")
     said, page = result.said, result.page
-    assert said["stopped"] == page.steps == 4
-    assert said["checkpoints"] == ["checkpoint-4"]
+    assert said["stopped"] == page.steps == 3
+    assert said["checkpoints"] == ["checkpoint-3"]
     assert (page.taken, page.done) == (9, 9)
-    assert page.flags & 1
+    assert page.flags & 1 and page.facts["stop"] == "trainer"
+    assert said["left"] is (job.setting != "unknown")
 
 
 def test_cleaning_frees_garbage_and_stops_when_there_is_none(run):
@@ -145,6 +146,7 @@ def test_keras_saves_and_stops_when_asked(job):
     assert page.steps == said["steps"] == 4
     assert said["saved"]
     assert (page.taken, page.done) == (9, 9)
+    assert page.flags & 1 and page.facts["stop"] == "keras"
 
 
 def test_the_example_of_the_page_runs(run, tmp_path):

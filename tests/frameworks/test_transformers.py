@@ -29,8 +29,11 @@ def test_trainer_events_and_arguments_are_told_exactly(run):
 
 
 def test_a_request_to_stop_saves_and_stops_at_the_next_step(run):
-    result = run("hf.py", "ask")
+    result = run("hf.py", 0)
     said, page = result.said, result.page
-    assert said["stopped"] == page.steps == 4
-    assert said["checkpoints"] == ["checkpoint-4"]
+    assert said["stopped"] == page.steps == 3 and said["left"]
+    assert said["checkpoints"] == ["checkpoint-3"]
     assert (page.taken, page.done) == (9, 9)
+    assert said["evals"] == 0
+    assert page.facts["stop"] == "trainer" and page.facts["checkpoint_dir"] == str(result.work / "out")
+    assert "saves_on" not in page.facts

@@ -10,6 +10,7 @@ mod marking;
 mod restarting;
 mod scanning;
 mod warnings;
+mod ways;
 
 use crate::anchor::{Anchors, View, Why};
 use crate::crew::{Crew, Reaped};

@@ -19,6 +19,7 @@ MOST_FILES = 10_000
 
 _threads = _local()
 _recent = {}
+_told = {}
 
 
 class Work:
@@ -42,12 +43,14 @@ def begin(kind, path=None):
     page = _page.current()
     if len(stack) == 1 and page is not None and not progress.job.off and _seldom(kind):
         work.marked = True
+        if kind == "save" and path is not None:
+            tell_folder(page, "save_dir", os.path.dirname(os.path.abspath(path)))
         page.mark(kind, "start", progress.job.steps, _name(path))
     return work
 
 
-def end(work, size=None):
-    """It ended, well or not."""
+def end(work, error=None, size=None):
+    """It ended, well or by an error."""
     stack = _threads.__dict__.get("stack")
     if work is None or not stack or work not in stack:
         return
@@ -66,11 +69,16 @@ def end(work, size=None):
         facts = _name(work.path)
         if size:
             facts[work.kind + "_bytes"] = size
+        if error:
+            facts["failed"] = error
         page.mark(work.kind, "end", progress.job.steps, facts)
 
 
-def around(kind, path_of):
-    """A maker for `hooking.replace`: the call is a save or a load of what `path_of(args, kwargs)` names."""
+def around(kind, path_of, then=None):
+    """A maker for `hooking.replace`: the call is a save or a load of what `path_of(args, kwargs)` names.
+
+    `then(error)` is called when it has ended.
+    """
 
     def before(args, kwargs):
         try:
@@ -79,7 +87,12 @@ def around(kind, path_of):
             path = None
         return begin(kind, path)
 
-    return hooking.around(before, end)
+    def after(work, error):
+        end(work, error)
+        if then is not None:
+            then(error)
+
+    return hooking.around(before, after)
 
 
 def argument(position, name):
@@ -97,9 +110,9 @@ def around_state_dict():
         return work
 
     # Its bytes came from memory: inside another load they were counted when they were read.
-    def after(work):
+    def after(work, error):
         nested = len(_threads.__dict__.get("stack", ())) > 1
-        end(work, 0 if nested else work.bytes if work is not None else None)
+        end(work, error, 0 if nested else work.bytes if work is not None else None)
 
     return hooking.around(before, after)
 
@@ -153,7 +166,8 @@ def _make_exit(function):
                 work = _work_of(self)
                 if work is not None:
                     self._lowtide = None
-                    end(work)
+                    error = args[0].__name__ if args and args[0] is not None else None
+                    end(work, error)
             except Exception:
                 progress.job.failed()
 
@@ -192,6 +206,13 @@ def hook_datasets(module):
     hooking.replace(module, "load_dataset", around("load", lambda args, kwargs: None), top)
     hooking.replace(module, "load_from_disk", around("load", argument(0, "dataset_path")), top)
     return True
+
+
+def tell_folder(page, key, folder):
+    """Says where saves go, when it is another place than before."""
+    if _told.get((page.pid, key)) != folder:
+        _told[(page.pid, key)] = folder
+        page.folder(key, folder)
 
 
 def _seldom(kind):

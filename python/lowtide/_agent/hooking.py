@@ -78,7 +78,10 @@ def replace(owner, name, make, *others):
 
 
 def around(before, after):
-    """A maker for `replace`: `before(args, kwargs)` gives a token, `after(token)` is called however it ends."""
+    """A maker for `replace`: `before(args, kwargs)` gives a token, `after(token, error)` is called however it ends.
+
+    `error` is the name of the exception that ended the call, or None.
+    """
 
     def make(function):
         def wrapper(*args, **kwargs):
@@ -87,11 +90,15 @@ def around(before, after):
                 token = before(args, kwargs)
             except Exception:
                 progress.job.failed()
+            error = None
             try:
                 return function(*args, **kwargs)
+            except BaseException as raised:
+                error = type(raised).__name__
+                raise
             finally:
                 try:
-                    after(token)
+                    after(token, error)
                 except Exception:
                     progress.job.failed()
 

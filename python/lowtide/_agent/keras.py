@@ -1,8 +1,10 @@
 """Keras 3, on any of its backends: the list that calls its callbacks, its data, its files.
 
-Keras tells no global step to its callbacks; it is the optimizer's count at the start plus the batches since.
+Keras tells no global step to its callbacks; it is the optimizer's count at the start plus the batches since. It can be
+resumed at the end of a pass only, so that is where a request to stop is honoured: its own callbacks have saved by then.
 """
 
+import os
 import weakref
 
 from . import files, hooking, progress
@@ -13,6 +15,7 @@ _METHODS = (
 )  # fmt: skip
 
 _base = _done = _epoch = 0
+_first_pass = True
 _data = None
 
 
@@ -88,13 +91,15 @@ def _safely(function, callbacks, args):
 
 
 def _train_begin(callbacks, args):
-    global _base, _done
+    global _first_pass
+    _first_pass = True
     job = progress.job
     job.takes_over("keras")
     page = _page.current()
-    if page is not None:
-        page.can(_page.CAN_STOP)
-    _base, _done = _iterations(callbacks.model), 0
+    folder = _saves_to(callbacks)
+    if page is not None and folder is not None:
+        files.tell_folder(page, "checkpoint_dir", os.path.abspath(folder))
+        page.can_stop("keras", stop_every="epoch")
     params = callbacks.params or {}
     data = _data() if _data is not None else None
     adapter = getattr(data, "data_adapter", None)
@@ -104,6 +109,18 @@ def _train_begin(callbacks, args):
         epochs=_whole(params.get("epochs")),
         epoch_steps=_whole(params.get("steps")),
     )
+
+
+def _saves_to(callbacks):
+    """The folder of a callback that saves at the end of a pass; a BackupAndRestore is what Keras resumes from."""
+    found = None
+    for callback in callbacks.callbacks:
+        names = [kind.__name__ for kind in type(callback).__mro__]
+        if "BackupAndRestore" in names:
+            return callback.backup_dir
+        if "ModelCheckpoint" in names and callback.save_freq == "epoch":
+            found = os.path.dirname(str(callback.filepath)) or "."
+    return found
 
 
 def _iterations(model):
@@ -128,7 +145,10 @@ def _examples(adapter):
 
 
 def _epoch_begin(callbacks, args):
-    global _epoch
+    global _base, _done, _epoch, _first_pass
+    if _first_pass:
+        # Not when training begins: a callback may load a backup then.
+        _base, _done, _first_pass = _iterations(callbacks.model), 0, False
     _epoch = args[0] if args else _epoch
     progress.job.begin_epoch(_epoch)
 
@@ -137,6 +157,14 @@ def _epoch_end(callbacks, args):
     global _base, _done
     _base, _done = _base + _done, 0
     progress.job.end_epoch()
+    page = _page.current()
+    last = args and args[0] + 1 >= (callbacks.params or {}).get("epochs", 0)
+    if page is not None and not last and _saves_to(callbacks) is not None and page.stop_requested():
+        callbacks.model.stop_training = True
+        for callback in callbacks.callbacks:
+            # Its backup is what the next life begins from.
+            if getattr(callback, "delete_checkpoint", False):
+                callback.delete_checkpoint = False
 
 
 def _batch_end(callbacks, args):
@@ -150,13 +178,12 @@ def _batch_end(callbacks, args):
     if steps:
         page.epoch(_epoch + _done / steps)
     progress.job.finished_step(_base + _done, began)
-    if page.stop_requested():
-        callbacks.model.stop_training = True
 
 
 def _train_end(callbacks, args):
     if progress.job.driver == "keras":
         progress.job.hands_back()
+    progress.leave_if_stopped()
 
 
 def _test_begin(callbacks, args):

@@ -4,9 +4,10 @@ Nothing is added to `trainer.callbacks`, which Lightning writes into checkpoints
 check) is an evaluation like any other.
 """
 
+import functools
 import os
 
-from . import files, hooking, progress
+from . import files, hooking, progress, resume
 from . import page as _page
 
 
@@ -21,10 +22,23 @@ def hook_calls(module):
 def hook_trainer(module):
     """lightning.pytorch.trainer.trainer was executed."""
     kind = getattr(module, "Trainer", None)
-    if kind is None or not hooking.has(kind, "save_checkpoint"):
+    if kind is None or not hooking.has(kind, "save_checkpoint", "fit"):
         return False
+    hooking.replace(kind, "fit", _make_fit)
     hooking.replace(kind, "save_checkpoint", files.around("save", files.argument(1, "filepath")))
     return True
+
+
+def _make_fit(function):
+    @functools.wraps(function)
+    def fit(self, *args, **kwargs):
+        try:
+            args, kwargs = resume.lightning(self, args, kwargs)
+        except Exception:
+            progress.job.failed()
+        return function(self, *args, **kwargs)
+
+    return fit
 
 
 def _make_call(function):
@@ -54,11 +68,16 @@ def _setup(trainer, args):
 
 def _fit(trainer, args):
     page = _page.current()
-    if page is not None and trainer.world_size == 1:
-        page.can(_page.CAN_STOP)
+    if page is not None:
+        if not page.ranked and trainer.world_size > 1:
+            page.place(trainer.global_rank, trainer.world_size)
+        page.can_stop("lightning")
 
 
 def _train(trainer, args):
+    page = _page.current()
+    if page is not None:
+        files.tell_folder(page, "checkpoint_dir", _folder(trainer))
     batches = _finite(trainer.num_training_batches)
     accum = trainer.accumulate_grad_batches
     progress.job.tell(
@@ -95,19 +114,33 @@ def _batch_end(trainer, args):
     if batches and len(args) > 2:
         page.epoch(trainer.current_epoch + (args[2] + 1) / batches)
     step = trainer.global_step
-    if step != progress.job.steps:
-        progress.job.finished_step(step, began)
-    if trainer.world_size == 1 and page.stop_requested():
-        _stop(trainer)
-
-
-def _stop(trainer):
-    if trainer.should_stop:
+    if step == progress.job.steps:
+        # Gradients are being gathered: a checkpoint would lose them.
         return
-    trainer.should_stop = True
-    keeper = trainer.checkpoint_callback
-    folder = getattr(keeper, "dirpath", None) or trainer.default_root_dir
-    trainer.save_checkpoint(os.path.join(folder, "lowtide-stop-step=%d.ckpt" % trainer.global_step))
+    progress.job.finished_step(step, began)
+    if not _finished(trainer) and page.stop_requested(trainer.world_size):
+        _stop(trainer, page)
+
+
+def _finished(trainer):
+    """Whether this was the last batch of all."""
+    last_pass = trainer.max_epochs not in (None, -1) and trainer.current_epoch + 1 >= trainer.max_epochs
+    return (trainer.is_last_batch and last_pass) or 0 < (trainer.max_steps or 0) <= trainer.global_step
+
+
+def _folder(trainer):
+    return os.path.abspath(getattr(trainer.checkpoint_callback, "dirpath", None) or trainer.default_root_dir)
+
+
+def _stop(trainer, page):
+    # Not by `should_stop`: that would end the pass, and with it validate, and keep a checkpoint that says the pass is done.
+    try:
+        trainer.save_checkpoint(os.path.join(_folder(trainer), "lowtide-stop-step=%d.ckpt" % trainer.global_step))
+    except BaseException:
+        page.stop_failed()
+        raise
+    page.stop_done()
+    progress.leave_if_stopped()
 
 
 def _begin_eval(trainer, args):

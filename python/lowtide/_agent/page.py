@@ -25,7 +25,7 @@ BOOTTIME = 7
 _MAGIC, _VERSION, _PID, _START, _RANK, _WORLD, _STATE, _FLAGS = range(8)
 _STEPS, _STEP_TIME, EPOCH, MICRO, EXAMPLES, _HOOK_NS = range(8, 14)
 _GPU_ALLOCATED, _GPU_RESERVED, _TENSORS, _TENSORS_CPU, _TENSORS_DEVICE = range(14, 19)
-_REQUEST, _REQUEST_NUMBER, _TAKEN, _DONE = range(32, 36)
+_REQUEST, _REQUEST_NUMBER, _TAKEN, _DONE, _STOP_AT = range(32, 37)
 _HEAD = 64
 
 RING_AT = 1024
@@ -77,6 +77,12 @@ class Page:
         self.start = start
         #: The user's own code tells the step: what we would count stands back.
         self.told = False
+        #: A request to save and stop was carried out: the program is on its way out.
+        self.stopped = False
+        self._stopping = None
+        self._failed = None
+        self._stops = set()
+        self._looked = 0
         self._mapping = mapping
         self._bytes = memoryview(mapping)
         self._u64 = self._bytes.cast("Q")
@@ -141,6 +147,27 @@ class Page:
         """States facts about the job."""
         self.mark(INFO, POINT, float("nan"), facts)
 
+    def folder(self, key, path):
+        """States a folder as `key`; what does not fit into one record follows as `key`_more."""
+        try:
+            from json import dumps
+
+            path = os.path.abspath(path)
+            while path:
+                most = len(path)
+                while True:
+                    part = dumps({key: path[:most]}, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+                    if len(part) <= MOST_EXTRA:
+                        break
+                    most //= 2
+                self._waiting.append((clock_gettime_ns(BOOTTIME), INFO, POINT, float("nan"), part))
+                path = path[most:]
+                if not key.endswith("_more"):
+                    key += "_more"
+            self._drain()
+        except Exception:
+            pass
+
     def cost(self, ns):
         """Nanoseconds spent inside hooks so far."""
         self._u64[_HOOK_NS] = ns
@@ -189,24 +216,48 @@ class Page:
         except Exception:
             pass
 
-    def stop_requested(self):
-        """Whether the recorder asked to save and stop, and nobody has done it yet."""
+    def can_stop(self, by, **more):
+        """Says that a request to save and stop is honoured, and by whom: a framework's name, or "own loop"."""
+        if by not in self._stops:
+            self._stops.add(by)
+            self.can(CAN_STOP)
+            self.info(stop=by, **more)
+
+    def stop_requested(self, ranks=1):
+        """Whether the recorder asks to save and stop now; asked at the end of each step.
+
+        Several ranks stop at the same step, which the recorder names ahead of time. A rank that looks too late for it
+        goes on and leaves the request untaken, so that the recorder names a later one.
+        """
         try:
             cells = self._u64
-            if cells[_REQUEST] != SAVE_AND_STOP:
-                return False
+            looked, steps = self._looked, cells[_STEPS]
+            self._looked = steps
             number = cells[_REQUEST_NUMBER]
-            if number == cells[_DONE]:
+            if cells[_REQUEST] != SAVE_AND_STOP or number in (cells[_DONE], self._failed):
                 return False
-            cells[_TAKEN] = number
+            if number == self._stopping:
+                return True
+            at = cells[_STOP_AT]
+            alone = max(ranks, self._i64[_WORLD]) <= 1
+            if steps < at or looked >= at > 0 or (at == 0 and not alone):
+                return False
+            cells[_TAKEN] = self._stopping = number
             return True
         except Exception:
             return False
 
+    def stop_failed(self):
+        """The save that was asked for failed: the job goes on, and is not asked for the same again."""
+        self._failed = self._stopping
+        self._stopping = None
+
     def stop_done(self):
         """The job saved and stops."""
         try:
-            self._u64[_DONE] = self._u64[_TAKEN]
+            if self._stopping is not None:
+                self._u64[_DONE] = self._stopping
+                self.stopped = True
         except Exception:
             pass
 

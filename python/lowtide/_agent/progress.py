@@ -25,6 +25,14 @@ def now():
     return clock_gettime_ns(BOOTTIME)
 
 
+def _steps_before():
+    """Steps of the lives before this one, where the recorder started the job again: counted steps go on from there."""
+    try:
+        return max(0, int(os.environ.get("LOWTIDE_STEP", "0")))
+    except ValueError:
+        return 0
+
+
 class Progress:
     """The state of one process; a forked child begins a new one."""
 
@@ -43,7 +51,7 @@ class Progress:
         self.micro_at_steps = []
         self.hook_ns = 0
         self.worker = False
-        self.steps = 0
+        self.steps = _steps_before()
         self._round = set()
         self._last_round = None
         self._same_rounds = 0
@@ -108,12 +116,12 @@ class Progress:
         """A framework with steps of its own begins to train."""
         self.driver = driver
 
-    def hands_back(self):
+    def hands_back(self, error=None):
         """It ended: what comes is counted again, from its last step on."""
         if self.in_epoch:
             self.end_epoch()
         page = _page.current()
-        if page is not None:
+        if page is not None and error is None:
             page.stop_done()
         self.driver = None
         self._round = set()
@@ -176,6 +184,14 @@ class Progress:
 
 
 job = Progress()
+
+
+def leave_if_stopped():
+    """Ends the program when its training was saved and stopped because the recorder asked: what a script does with a
+    trained model (evaluate, publish, write "done") is not for one that is half trained."""
+    page = _page.current()
+    if page is not None and page.stopped:
+        raise SystemExit(0)
 
 
 def activate():

@@ -301,7 +301,7 @@ def hook_worker(module):
             role="loader_worker", worker=kwargs.get("worker_id", args[index] if index < len(args) else None)
         )
 
-    hooking.replace(module, "_worker_loop", hooking.around(before, lambda token: None))
+    hooking.replace(module, "_worker_loop", hooking.around(before, lambda token, error: None))
     return True
 
 

@@ -4,8 +4,13 @@ The dispatcher of its callbacks is hooked, not the list: the user's callbacks st
 it (TRL, Unsloth, Axolotl) is covered. Not here: torch's own loops and files.
 """
 
-from . import files, hooking, progress
+import functools
+import os
+
+from . import files, hooking, progress, resume
 from . import page as _page
+
+_stopping = False
 
 
 def hook_callbacks(module):
@@ -28,7 +33,7 @@ def hook_trainer(module):
             hooking.replace(kind, name, evaluation)
     hooking.replace(kind, "_save_checkpoint", files.around("save", _checkpoint_folder))
     hooking.replace(kind, "save_model", files.around("save", _model_folder))
-    hooking.replace(kind, "train", hooking.around(lambda args, kwargs: None, lambda token: _train_ended()))
+    hooking.replace(kind, "train", _make_train)
     return True
 
 
@@ -42,7 +47,22 @@ def hook_models(module):
     return True
 
 
-def _end_eval(token):
+def _make_train(function):
+    @functools.wraps(function)
+    def train(self, *args, **kwargs):
+        try:
+            args, kwargs = resume.trainer(self, args, kwargs)
+        except Exception:
+            progress.job.failed()
+        result = ended(self, *args, **kwargs)
+        progress.leave_if_stopped()
+        return result
+
+    ended = hooking.around(lambda args, kwargs: None, lambda token, error: _train_ended(error))(function)
+    return train
+
+
+def _end_eval(token, error):
     if token:
         progress.job.end_eval()
 
@@ -57,9 +77,9 @@ def _model_folder(args, kwargs):
     return given if given is not None else args[0].args.output_dir
 
 
-def _train_ended():
+def _train_ended(error):
     if progress.job.driver == "transformers":
-        progress.job.hands_back()
+        progress.job.hands_back(error)
 
 
 def _make_call_event(function):
@@ -71,7 +91,10 @@ def _make_call_event(function):
         if event == "on_step_end":
             # The callbacks are the user's time, not ours.
             _safely(_step_end, self, args, state, progress.now())
-            _safely(_stop, args, result)
+            _safely(_stop, args, state, result)
+        elif event == "on_epoch_end":
+            _safely(_no_more, result)
+            _safely(_epoch_end, self, args, state, began)
         elif event in _EVENTS and event != "on_epoch_begin":
             _safely(_EVENTS[event], self, args, state, began)
         return result
@@ -90,8 +113,12 @@ def _train_begin(handler, args, state, began):
     job = progress.job
     job.takes_over("transformers")
     page = _page.current()
-    if page is not None and args.world_size == 1:
-        page.can(_page.CAN_STOP)
+    if page is not None:
+        if not page.ranked and args.world_size > 1:
+            page.place(args.process_index, args.world_size)
+        files.tell_folder(page, "checkpoint_dir", os.path.abspath(args.output_dir))
+        by_signal = {"saves_on": "SIGTERM"} if getattr(args, "enable_jit_checkpoint", False) else {}
+        page.can_stop("trainer", **by_signal)
     loader = handler.train_dataloader
     accum = args.gradient_accumulation_steps
     length = _length(loader)
@@ -138,17 +165,25 @@ def _train_end(handler, args, state, began):
     progress.job.hands_back()
 
 
-def _stop(args, control):
-    # One rank alone must not stop: the others would wait for it for ever.
+def _stop(args, state, control):
+    global _stopping
     page = _page.current()
-    if page is not None and args.world_size == 1 and page.stop_requested():
+    _stopping = page is not None and state.global_step < state.max_steps and page.stop_requested(args.world_size)
+    if _stopping:
         control.should_save = True
         control.should_training_stop = True
+        # It would come before the save, and there may be no memory for it.
+        control.should_evaluate = False
+
+
+def _no_more(control):
+    # The pass ends early, and the save is done: nothing that belongs to the end of a pass.
+    if _stopping:
+        control.should_evaluate = control.should_save = control.should_log = False
 
 
 _EVENTS = {
     "on_train_begin": _train_begin,
     "on_epoch_begin": _epoch_begin,
-    "on_epoch_end": _epoch_end,
     "on_train_end": _train_end,
 }

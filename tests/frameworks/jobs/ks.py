@@ -6,6 +6,7 @@ import sys
 
 import keras
 import numpy as np
+from asking import ask_to_stop, ends_the_program
 
 ask = len(sys.argv) > 1
 
@@ -24,8 +25,6 @@ class Count(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         self.said["batches"] += 1
         if ask and self.said["batches"] == 4:
-            from hf import ask_to_stop
-
             ask_to_stop()
 
 
@@ -36,8 +35,10 @@ def main():
     model.compile("adam", "mse")
     count = Count()
     keep = keras.callbacks.ModelCheckpoint("kept-{epoch}.keras")
-    history = model.fit(x, y, batch_size=4, epochs=2, validation_data=(x, y), verbose=0, callbacks=[count, keep])
-    said = count.said
+    options = {"batch_size": 4, "epochs": 2, "validation_data": (x, y), "verbose": 0, "callbacks": [count, keep]}
+    left = ends_the_program(lambda: model.fit(x, y, **options))
+    said, history = count.said, model.history
+    said["left"] = left
     said["steps"] = int(model.optimizer.iterations)
     said["kept"] = {n: os.path.getsize(n) for n in sorted(os.listdir(".")) if n.startswith("kept")}
     said["losses"] = [float(v).hex() for v in history.history["loss"]]

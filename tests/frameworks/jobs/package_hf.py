@@ -8,11 +8,12 @@ import sys
 import hf
 import lowtide
 import torch
+from asking import ends_the_program
 from hf import Config, Count, Tiny
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 wishes = set(sys.argv[1:])
-hf.ask = "ask" in wishes
+hf.ask = ["0"] if "ask" in wishes else []
 
 
 class Tracker(TrainerCallback):
@@ -49,8 +50,9 @@ def main():
     )
     listed = [count, tracker, Garbage(), ours]
     trainer = Trainer(Tiny(Config()), arguments, train_dataset=rows, eval_dataset=rows[:12], callbacks=listed)
-    trainer.train()
+    left = ends_the_program(trainer.train)
     said = count.said
+    said["left"] = left
     said["stopped"] = trainer.state.global_step
     said["checkpoints"] = sorted(n for n in os.listdir("out") if n.startswith("checkpoint"))
     said["history"] = [entry for entry in trainer.state.log_history if "loss" in entry]

@@ -7,6 +7,7 @@ import sys
 import keras
 import lowtide.keras
 import numpy as np
+from asking import ask_to_stop, ends_the_program
 
 ask = len(sys.argv) > 1
 
@@ -25,8 +26,6 @@ class Count(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         self.said["batches"] += 1
         if ask and self.said["batches"] == 4:
-            from hf import ask_to_stop
-
             ask_to_stop()
 
 
@@ -36,8 +35,10 @@ def main():
     model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
     model.compile("adam", "mse")
     count, ours = Count(), lowtide.keras.Callback(save_on_stop="stopped.keras")
-    history = model.fit(x, y, batch_size=4, epochs=2, validation_data=(x, y), verbose=0, callbacks=[count, ours])
-    said = count.said
+    options = {"batch_size": 4, "epochs": 2, "validation_data": (x, y), "verbose": 0, "callbacks": [count, ours]}
+    left = ends_the_program(lambda: model.fit(x, y, **options))
+    said, history = count.said, model.history
+    said["left"] = left
     said["steps"] = int(model.optimizer.iterations)
     said["logged"] = sorted(history.history)
     said["saved"] = os.path.exists("stopped.keras")

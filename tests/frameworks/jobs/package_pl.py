@@ -10,6 +10,7 @@ pl = importlib.import_module(name)
 
 import lowtide.lightning
 import torch
+from asking import ask_to_stop, ends_the_program
 from torch.utils.data import DataLoader, TensorDataset
 
 ask = len(sys.argv) > 2
@@ -43,8 +44,6 @@ class Count(pl.Callback):
     def on_train_batch_end(self, trainer, *args):
         self.said["steps"] = trainer.global_step
         if ask and trainer.global_step == 4:
-            from hf import ask_to_stop
-
             ask_to_stop()
 
 
@@ -60,9 +59,11 @@ def main():
         max_epochs=3, accelerator="cpu", logger=logger, enable_progress_bar=False, enable_model_summary=False,
         accumulate_grad_batches=2, callbacks=[count, ours],
     )  # fmt: skip
-    trainer.fit(Tiny(), DataLoader(rows, batch_size=4, shuffle=True), DataLoader(rows, batch_size=10))
+    loaders = DataLoader(rows, batch_size=4, shuffle=True), DataLoader(rows, batch_size=10)
+    left = ends_the_program(trainer.fit, Tiny(), *loaders)
     logger.save()
     said = count.said
+    said["left"] = left
     with open(os.path.join(logger.log_dir, "metrics.csv")) as file:
         said["logged"] = file.readline().strip().split(",")
     said["saved"] = sorted(n for _, _, names in os.walk(".") for n in names if n.startswith("lowtide-stop"))

@@ -6,6 +6,7 @@ import os
 import sys
 
 import torch
+from asking import ask_to_stop, ends_the_program
 from torch.utils.data import DataLoader, TensorDataset
 
 pl = importlib.import_module(sys.argv[1])
@@ -43,8 +44,6 @@ class Count(pl.Callback):
     def on_train_batch_end(self, trainer, *args):
         self.said["steps"] = trainer.global_step
         if ask and trainer.global_step == 4:
-            from hf import ask_to_stop
-
             ask_to_stop()
 
 
@@ -58,8 +57,10 @@ def main():
         accumulate_grad_batches=2, callbacks=[count, keep],
     )  # fmt: skip
     model = Tiny()
-    trainer.fit(model, DataLoader(rows, batch_size=4, shuffle=True), DataLoader(rows, batch_size=10))
+    loaders = DataLoader(rows, batch_size=4, shuffle=True), DataLoader(rows, batch_size=10)
+    left = ends_the_program(lambda: trainer.fit(model, *loaders, ckpt_path=os.environ.get("BY_HAND")))
     said = count.said
+    said["left"] = left
     said["kept"] = {n: os.path.getsize("kept/" + n) for n in sorted(os.listdir("kept"))}
     said["weights"] = [float(v).hex() for v in model.line.weight.flatten()]
     said["callbacks"] = [type(c).__name__ for c in trainer.callbacks]

@@ -11,7 +11,7 @@ mod places;
 mod resume;
 
 pub use places::Places;
-pub use resume::{CHECKPOINT_VARIABLE, RESUME_VARIABLE, Restart, TemplateError, Way};
+pub use resume::{CHECKPOINT_VARIABLE, RESUME_VARIABLE, Restart, STEP_VARIABLE, TemplateError, Way};
 
 use file::Said;
 use folder::Contents;

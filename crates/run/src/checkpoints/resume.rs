@@ -14,6 +14,9 @@ pub const CHECKPOINT_VARIABLE: &str = "LOWTIDE_CHECKPOINT";
 /// The same, for the agent: to be handed to the framework.
 pub const RESUME_VARIABLE: &str = "LOWTIDE_RESUME";
 
+/// How many steps were made before: programs whose steps are counted go on from there.
+pub const STEP_VARIABLE: &str = "LOWTIDE_STEP";
+
 const PLACEHOLDER: &[u8] = b"{checkpoint}";
 /// Arguments by which scripts of the frameworks take a checkpoint.
 const ARGUMENTS: [&str; 4] =

@@ -5,6 +5,7 @@
 //! starting again (see `session::restarting`).
 
 mod kept;
+mod manner;
 mod report;
 
 use crate::checkpoints::{self, Way};
@@ -15,6 +16,8 @@ pub use kept::Kept;
 use lowtide_model::{Bytes, Exit, LimitHeld, LimitKind, Mark, MarkKind, ProcKey, Tick};
 use lowtide_store::Entry;
 use lowtide_verdict::{Call, Guard, Look, Why};
+use manner::Manner;
+pub(crate) use manner::steps_ahead;
 use nix::sys::signal::Signal;
 pub use report::{Guarded, Rung, Stop};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,9 +32,6 @@ const QUICKEST: Duration = Duration::from_millis(5);
 const SLOWEST: Duration = Duration::from_millis(250);
 /// Limits that are watched; a job of many ranks may have an address space each.
 const MOST_LIMITS: usize = 16;
-/// Ranks that have to stop together need this many steps for it.
-const STEPS_TOGETHER: f64 = 3.0;
-
 /// How a job is guarded.
 #[derive(Clone, Debug)]
 pub struct GuardOptions {
@@ -100,8 +100,10 @@ pub(crate) struct Asked {
 /// What is said once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Telling {
-    /// Which ways there are to stop the job.
+    /// By whom the job is stopped in order.
     Ways,
+    /// That nobody can be asked, as far as is known.
+    NoWay,
     /// That there is none, when one was needed.
     Helpless,
     /// That the next evaluation will not fit.
@@ -129,6 +131,7 @@ pub(crate) struct Watch {
     pub(crate) judged_again: Tick,
     told: BTreeSet<Telling>,
     pub(crate) places: checkpoints::Places,
+    pub(crate) manner: Manner,
     pub(crate) report: Guarded,
 }
 
@@ -139,6 +142,7 @@ pub(crate) struct Life {
     /// What it began from.
     pub(crate) from: Option<Kept>,
     pub(crate) first_step: Option<f64>,
+    pub(crate) first_step_at: Option<Tick>,
     pub(crate) newest_step: Option<f64>,
     /// OOM kills before it began.
     pub(crate) ooms_before: usize,
@@ -163,6 +167,7 @@ impl Watch {
             judged_again: Tick::START,
             told: BTreeSet::new(),
             places,
+            manner: Manner::default(),
             report: Guarded::default(),
         }
     }
@@ -182,6 +187,7 @@ impl Watch {
         self.limits.values_mut().for_each(|watched| watched.guard.mark(mark));
         self.take_step(mark);
         self.places.hear(mark);
+        self.manner.hear(mark);
     }
 
     fn take_step(&mut self, mark: &Mark) {
@@ -189,6 +195,7 @@ impl Watch {
             return;
         }
         self.life.first_step.get_or_insert(mark.number);
+        self.life.first_step_at.get_or_insert(mark.tick);
         self.life.newest_step = Some(self.life.newest_step.unwrap_or(0.0).max(mark.number));
     }
 
@@ -309,9 +316,14 @@ impl Watch {
         job::start_as(&self.job, argv, &self.restore.with(variables))
     }
 
-    /// How many steps go by until a request is honoured.
-    pub(crate) fn stop_steps(several_ranks: bool) -> f64 {
-        if several_ranks { STEPS_TOGETHER } else { 1.0 }
+    /// A step takes about this long, as far as that is known.
+    pub(crate) fn step_seconds(&self) -> Option<f64> {
+        self.limits.values().find_map(|watched| watched.guard.step_seconds())
+    }
+
+    /// The signal on which the job saves: named by the user, or known of its framework.
+    pub(crate) fn stop_signal(&self) -> Option<Signal> {
+        self.options.stop_signal.or(self.manner.saves_on)
     }
 
     /// Whether the end of the job was our doing: it took up what it was asked, or was ended.

@@ -35,6 +35,17 @@ impl Marks {
         })
     }
 
+    /// How many ranks can be asked here, and how many there are. One rank alone is one of one.
+    pub(crate) fn ranks_that_stop(&self) -> (usize, usize) {
+        let able = self.pages.values().filter(|page| page.header().flags & page::CAN_STOP != 0);
+        let (mut here, mut ranks) = (0, 0);
+        for page in able {
+            here += 1;
+            ranks = ranks.max(page.header().world_size.map_or(1, |size| size as usize));
+        }
+        (here, ranks)
+    }
+
     /// Processes that mark steps: where a signal has to go.
     pub(crate) fn steppers(&self) -> impl Iterator<Item = ProcKey> {
         self.pages.iter().filter(|(_, page)| page.header().steps > 0).map(|(key, _)| *key)

@@ -3,8 +3,9 @@
 //! A flag that the job looks at after each step, then a signal, then the end: the next rung only when the one before has
 //! no effect and memory runs out, and the end only where the kernel would kill instead.
 
-use super::{Session, Subject};
-use crate::guard::{Asked, Because, Rung, Telling, Watch};
+use super::Session;
+use super::ways::ADVICE;
+use crate::guard::{Asked, Because, Rung, Telling, Watch, steps_ahead};
 use crate::marks::{Request, Stopper};
 use crate::signals::catches;
 use lowtide_model::{Event, EventKind, ProcKey, Tick};
@@ -20,32 +21,42 @@ const SURE: f64 = 0.8;
 const LEAST_JUDGED: Duration = Duration::from_millis(500);
 /// ... and may take this part of the time.
 const JUDGED_SHARE: u32 = 20;
-/// A rank is told a step to stop at that is so many ahead of the first of them.
-const STEPS_AHEAD: u64 = 2;
-/// Who has no way to be asked is told after so long without one, counted from the first step ...
-const WAYS_AFTER: Duration = Duration::from_secs(5);
-/// ... or from the start, where no step is marked.
-const WAYS_AT_LATEST: Duration = Duration::from_secs(20);
 /// A request that was taken up may take this many times a step and a save ...
 const PATIENCE_FACTOR: u32 = 4;
 /// ... and at least this long before it is called overdue.
 const LEAST_PATIENCE: Duration = Duration::from_secs(20);
-/// What a loop of the user's own has to do.
-const ADVICE: &str = "add `if lowtide.should_stop(): save(); lowtide.stop_done(); break` after a step";
-
 impl Session<'_> {
     /// One look of the guard.
     pub(super) fn guard(&mut self) {
         let Some(mut watch) = self.watch.take() else { return };
         let several = self.marks.stoppers().any(|stopper| stopper.several);
-        watch.look(self.live.now, &self.places, Watch::stop_steps(several));
+        let stop_steps = watch.manner.stop_steps(several, watch.step_seconds());
+        watch.look(self.live.now, &self.places, stop_steps);
         self.tell_ways(&mut watch);
         self.tell_repeated(&mut watch);
         match watch.asked.take() {
-            Some(asked) => watch.asked = Some(self.follow_up(&mut watch, asked)),
+            Some(mut asked) => {
+                self.ask_again_when_missed(&mut watch, &mut asked);
+                watch.asked = Some(self.follow_up(&mut watch, asked));
+            }
             None => self.consider(&mut watch),
         }
         self.watch = Some(watch);
+    }
+
+    /// Ranks that heard of the step only when they were past it are named a later one.
+    fn ask_again_when_missed(&mut self, watch: &mut Watch, asked: &mut Asked) {
+        let stoppers: Vec<Stopper> = self.marks.stoppers().collect();
+        let Request { number, stop_at } = asked.request;
+        let missed = |stopper: &Stopper| {
+            asked.processes.contains(&stopper.key)
+                && stopper.steps > stop_at
+                && self.marks.answered(stopper.key).0 < number
+        };
+        if asked.rung == Rung::Flag && stop_at > 0 && !stoppers.is_empty() && stoppers.iter().all(missed) {
+            self.ask_by_flag(watch, asked, &stoppers);
+            self.guard_event("asked_again", asked, "asked again, for a later step".to_owned());
+        }
     }
 
     fn consider(&mut self, watch: &mut Watch) {
@@ -97,7 +108,7 @@ impl Session<'_> {
             self.listener.warn(&text);
             self.show(text);
             watch.asked = Some(asked);
-        } else if let Some(signal) = watch.options.stop_signal {
+        } else if let Some(signal) = watch.stop_signal() {
             self.signal(watch, asked, signal);
         } else if watch.is_lost() && self.signalled(Signal::SIGTERM).next().is_some() {
             // A handler need not save, but the kernel's kill is less than a step away.
@@ -127,11 +138,15 @@ impl Session<'_> {
 
     /// Writes the request into every page; false where there is none to write to.
     fn ask_by_flag(&mut self, watch: &mut Watch, asked: &mut Asked, stoppers: &[Stopper]) -> bool {
+        let (here, ranks) = self.marks.ranks_that_stop();
+        if here < ranks {
+            return false;
+        }
         watch.number += 1;
         let several = stoppers.iter().any(|stopper| stopper.several);
         let newest = stoppers.iter().map(|stopper| stopper.steps).max().unwrap_or(0);
-        asked.request =
-            Request { number: watch.number, stop_at: if several { newest + STEPS_AHEAD } else { 0 } };
+        let together = newest + steps_ahead(watch.step_seconds());
+        asked.request = Request { number: watch.number, stop_at: if several { together } else { 0 } };
         let reached = |stopper: &&Stopper| self.marks.ask(stopper.key, asked.request).is_ok();
         asked.processes = stoppers.iter().filter(reached).map(|stopper| stopper.key).collect();
         !asked.processes.is_empty()
@@ -229,31 +244,6 @@ impl Session<'_> {
         self.guard_event("killed", asked, text.clone());
         self.listener.warn(&text);
         self.show(text);
-    }
-
-    /// Which ways there are to stop this job, and what would be a better one: said once.
-    fn tell_ways(&mut self, watch: &mut Watch) {
-        if watch.has_told(Telling::Ways) || !matches!(self.subject, Subject::Job(_)) {
-            return;
-        }
-        let stoppers = self.marks.stoppers().count();
-        let since = |from: Option<Tick>| from.map(|from| self.live.now.since(from));
-        let stepped = watch.life.first_step.is_some();
-        let waited = since(self.marks.first().filter(|_| stepped)).is_some_and(|time| time >= WAYS_AFTER)
-            || since(Some(watch.life.began)).is_some_and(|time| time >= WAYS_AT_LATEST);
-        let text = match (stoppers, watch.options.stop_signal) {
-            (1, _) => "guard: this job saves and stops when asked".to_owned(),
-            (2.., _) => format!("guard: {stoppers} processes save and stop together when asked"),
-            (0, _) if !waited => return,
-            (0, Some(signal)) => format!("guard: {signal} asks this job to save and stop"),
-            (0, None) => format!(
-                "guard: this job can't be asked to save, so only its last checkpoint is kept; {ADVICE}, or name a \
-                 signal it saves on with --stop-signal"
-            ),
-        };
-        watch.tells(Telling::Ways);
-        self.event(EventKind::Guard, None, text.clone());
-        self.listener.say(&text);
     }
 
     /// An evaluation that will not fit is told as soon as it is known.

@@ -4,7 +4,7 @@
 //! so a loop that gets nowhere ends and says so.
 
 use super::{FAREWELL, Session, Subject};
-use crate::checkpoints::Restart;
+use crate::checkpoints::{Restart, STEP_VARIABLE};
 use crate::guard::{Asked, Because, Kept, Rung, Stop, Watch};
 use lowtide_model::{Event, EventKind, Exit, ProcKey};
 use lowtide_probe::clock::boot_ns;
@@ -132,7 +132,8 @@ impl Session<'_> {
             return Err("it was asked to end".to_owned());
         }
         let way = &watch.options.way;
-        let Restart { argv, variables } = way.command(&watch.job.argv, kept.path.as_deref());
+        let Restart { argv, mut variables } = way.command(&watch.job.argv, kept.path.as_deref());
+        variables.extend(kept.step.map(|step| (STEP_VARIABLE, format!("{step:.0}").into())));
         let child = watch.start(&argv, &variables).map_err(|error| error.to_string())?;
         let pid = child.id();
         drop(child);
