@@ -27,6 +27,8 @@ pub struct Judge {
     need: Series,
     /// File pages beside the need.
     file: Series,
+    /// Whether the curve somebody brought holds those file pages.
+    file_inside: bool,
     count: Option<(String, Series)>,
     clock: Clock,
     resolution: f64,
@@ -55,6 +57,7 @@ impl Judge {
             metric,
             need: series(),
             file: series(),
+            file_inside: false,
             count: None,
             clock,
             resolution: 0.0,
@@ -230,10 +233,16 @@ impl Judge {
         match seen.group {
             Group::Leak => Kind::Leak,
             Group::TooEarly => Kind::TooEarly,
-            Group::Flat if file_grown.is_some_and(|grown| grown > facts.peak_height) => Kind::PageCache,
+            Group::Flat if file_grown.is_some_and(|grown| self.file_leads(grown, facts)) => Kind::PageCache,
             Group::Flat => flat_kind(seen, facts),
             Group::Bounded => self.bounded_kind(seen, facts),
         }
+    }
+
+    /// Whether file pages are what to tell first of a job whose need is flat. Of a curve that holds them they explain why
+    /// it grows; beside the need of a job they must be more than its waves, and enough to matter to it.
+    fn file_leads(&self, grown: f64, facts: &Facts) -> bool {
+        self.file_inside || (grown > facts.peak_height && grown >= FILE_PART * facts.end)
     }
 
     fn bounded_kind(&self, seen: &Assessment, facts: &Facts) -> Kind {
@@ -365,6 +374,9 @@ const START_SECONDS: f64 = 2.0;
 const MORE_THAN_DATA: f64 = 1.5;
 /// File pages must have grown by more than the need moved, and by this many times the scatter, to be the story.
 const FILE_FACTOR: f64 = 4.0;
+/// ... and beside a job by this part of what it needs: less could not bring a job that fits near its limit, which
+/// begins at nine tenths of it.
+const FILE_PART: f64 = 0.1;
 /// From this many threads on, glibc's arenas (eight a core, one a thread) are the usual reason for a ratchet.
 const MANY_THREADS: f64 = 4.0;
 /// A curve is called spiky when at most this part of it stands above the floor: more is a saw-tooth.
@@ -398,6 +410,7 @@ fn fed(curve: &Curve) -> Judge {
         (0..curve.x.len().min(curve.y.len())).filter(|&i| curve.x[i].is_finite()).collect();
     order.sort_by(|&a, &b| curve.x[a].total_cmp(&curve.x[b]));
     let counted = COUNTS.iter().find(|name| side(name).is_some());
+    judge.file_inside = side("anon").is_some();
     for i in order {
         let x = curve.x[i];
         let need = at("anon", i).unwrap_or(curve.y[i]) + at("swap", i).unwrap_or(0.0);

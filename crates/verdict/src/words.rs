@@ -414,14 +414,28 @@ impl Story<'_> {
                 size(f.peak_most)
             )),
         }
-        if let (Some(grown), Kind::PageCache) = (self.file_grown, self.kind) {
-            lines.push(format!(
-                "file pages grew by {} while anonymous memory moved by {}",
-                size(grown),
-                size(self.bound())
-            ));
-        }
+        lines.extend(self.file_line());
         lines
+    }
+
+    /// What file pages did beside a need that is flat.
+    fn file_line(&self) -> Option<String> {
+        let grown = size(self.file_grown?);
+        match self.kind {
+            Kind::PageCache => Some(format!(
+                "file pages grew by {grown} while anonymous memory moved by {}",
+                size(self.bound())
+            )),
+            Kind::Steady | Kind::Spikes => Some(format!(
+                "beside it {grown} of file pages came in, which the kernel takes back (page cache)"
+            )),
+            Kind::Leak
+            | Kind::CacheFill
+            | Kind::WarmUp
+            | Kind::AllocatorKept
+            | Kind::WorkerCopies
+            | Kind::TooEarly => None,
+        }
     }
 
     /// How long a pass is, with the division where it is one.

@@ -194,6 +194,20 @@ fn file_pages_alone_are_page_cache() {
 }
 
 #[test]
+fn a_little_page_cache_beside_a_large_flat_job_is_a_second_line() {
+    let mut run = Run::new();
+    for i in 0..200 {
+        let t = f64::from(i);
+        run.recording.samples.push(row(2, t, 3000.0 + wobble(i), 40.0 + 0.4 * t));
+    }
+    let found = run.judged();
+    assert_eq!(found.main.verdict, Kind::Steady, "{:#?}", found.main);
+    let beside = |line: &&String| line.contains("of file pages came in");
+    assert_eq!(found.main.evidence.iter().filter(beside).count(), 1, "{:#?}", found.main.evidence);
+    assert!(found.findings.is_empty(), "{:#?}", found.findings);
+}
+
+#[test]
 fn processes_that_multiply_are_told_as_that() {
     let mut run = Run::new();
     run.rows(2, 0, 400, |_| 800.0);
