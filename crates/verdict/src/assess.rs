@@ -168,6 +168,10 @@ pub(crate) fn assess(series: &Series, known: &Known) -> Assessment {
     };
     let mut main = assess_life(&series.part(from, to), known);
     main.cut = from;
+    if let Some(together) = lives_together(series, known, &lives, &main) {
+        main.goes_on = Some(together);
+        return main.with(Group::Leak, Because::EveryLifeClimbs);
+    }
     let before = level(&series.bins()[..last_cut]);
     let after = level(&series.bins()[last_cut..]);
     if main.group != Group::Leak && from == last_cut && after <= before {
@@ -222,6 +226,30 @@ fn every_life_climbs(series: &Series, known: &Known, lives: &[(usize, usize)]) -
     Some(main)
 }
 
+/// Lives that rise alike, each too short to tell, may tell together; the odds that they do.
+fn lives_together(
+    series: &Series,
+    known: &Known,
+    lives: &[(usize, usize)],
+    main: &Assessment,
+) -> Option<f64> {
+    let open = matches!(main.because, Because::NotYetSure | Because::SlowsDown);
+    if main.group != Group::TooEarly || !open {
+        return None;
+    }
+    let parts = lives.iter().map(|&(from, to)| series.part(from, to));
+    let parts: Vec<Series> = parts.filter(|part| part.samples() >= FEWEST_FOR_LEAK).collect();
+    let each: Option<Vec<Evidence>> = parts
+        .iter()
+        .map(|part| look(part, known))
+        .map(|seen| goes_on(&seen.floor, &seen.fits, seen.odds.rising, seen.samples))
+        .collect();
+    let each = each.filter(|each| each.len() >= 2)?;
+    let together = each.into_iter().reduce(Evidence::with)?;
+    let samples = parts.iter().map(Series::samples).sum();
+    is_leak(&together, samples, true, known.running).then_some(together.log_odds)
+}
+
 fn ends_at_its_top(bins: &[Bin]) -> bool {
     let (Some(first), Some(last)) = (bins.first(), bins.last()) else { return false };
     let high = bins.iter().map(|b| b.high).fold(f64::NEG_INFINITY, f64::max);
@@ -247,7 +275,11 @@ fn after_the_pass(seen: Assessment, known: &Known) -> Assessment {
 
 fn look(series: &Series, known: &Known) -> Assessment {
     let samples = series.samples();
-    let floor = Floor::of(series);
+    let mut floor = Floor::of(series);
+    if known.pass.is_some() {
+        // A pass over the data that is known can be told, however small its fill is beside the start of the program.
+        floor.first = floor.y.first().copied().unwrap_or(floor.first);
+    }
     if samples < FEWEST {
         return Assessment::bare(floor, samples, Group::TooEarly, Because::TooFew);
     }
@@ -311,6 +343,9 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
     if odds.flat >= most {
         return seen.with(Group::Flat, Because::Shapes);
     }
+    if filling && may_still_fill(&seen.floor, PASSES * known.pass.unwrap_or(0.0) - end) {
+        return inside_first_pass(seen, end, known);
+    }
     if odds.settled >= most {
         return seen.with(Group::Bounded, Because::Shapes);
     }
@@ -345,6 +380,15 @@ fn climbs_on(floor: &Floor) -> bool {
     };
     let misses = later.iter().map(|p| (p.1 - line.at(p.0)).powi(2)).sum::<f64>() / later.len() as f64;
     line.rate * (line.to - line.from) > ABOVE_MISFIT * misses.sqrt()
+}
+
+/// Whether the rest of the pass could still add a part of the rise that counts: before its end that growth is over has
+/// to be shown, and a few samples in which none can be seen do not show it. The pace is taken at its upper bound.
+fn may_still_fill(floor: &Floor, rest: f64) -> bool {
+    let points = floor.x.iter().copied().zip(floor.y.iter().copied());
+    let later: Vec<(f64, f64)> = points.skip(floor.len().div_ceil(3)).collect();
+    let fastest = Line::through(&later).map_or(f64::INFINITY, |line| line.rate + line.margin);
+    fastest * rest > LAST_QUARTER * floor.range()
 }
 
 /// Before the second pass only something other than the curve can tell a fill from a leak.

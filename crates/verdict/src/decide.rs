@@ -47,8 +47,9 @@ pub(crate) const LATE_BEND: f64 = 0.4;
 const PACE: f64 = 0.6;
 /// A rise must be this many times what the floor misses the shape by, or it is one of the floor's own wanderings.
 pub(crate) const ABOVE_MISFIT: f64 = 3.5;
-/// What comes after the start counts as growth when it is at least this part of the whole rise.
-pub(crate) const AFTER_START: f64 = 0.08;
+/// What comes after the start counts as growth when it is at least this part of the whole rise: a rise is over when it
+/// is within five per cent of its end, as engineers measure settling.
+pub(crate) const AFTER_START: f64 = 0.05;
 
 pub(crate) fn stand(fit: &Fit) -> Stand {
     let [a, b] = fit.knots;
@@ -68,7 +69,9 @@ pub(crate) fn stand(fit: &Fit) -> Stand {
     if top < ABOVE_MISFIT * fit.error.sqrt() {
         return Stand::Flat;
     }
-    if !fit.shape.is_rising() && fit.second <= START && fit.rise(START, 1.0) < AFTER_START * whole {
+    // Measured from the first sample: what a program does at once is a part of its rise.
+    let from_first = whole.max(fit.at(1.0) - fit.first);
+    if !fit.shape.is_rising() && fit.second <= START && fit.rise(START, 1.0) < AFTER_START * from_first {
         return Stand::Flat;
     }
     match fit.shape {

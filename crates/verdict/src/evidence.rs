@@ -38,6 +38,30 @@ pub(crate) struct Evidence {
     pub(crate) bend: Bend,
     /// Whether it rises from the very first sample.
     pub(crate) from_start: bool,
+    /// Natural logarithm of the odds that it rises, as the shapes say.
+    shapes: f64,
+    samples: u64,
+}
+
+impl Evidence {
+    fn of(bend: Bend, shapes: f64, from_start: bool, samples: u64) -> Self {
+        let mut log_odds = BY_SHAPES.mul_add(shapes, PRIOR);
+        log_odds += BY_BEND * (bend.value / bend.error.hypot(STRAIGHTEST)).clamp(-MOST_ERRORS, 0.0);
+        log_odds += BY_ERROR * (bend.error + SUREST).ln();
+        if from_start {
+            log_odds += BY_LENGTH.mul_add((samples as f64 / FIRST_PASS).ln(), FROM_START);
+        }
+        Self { log_odds, bend, from_start, shapes, samples }
+    }
+
+    /// What two lives of one program say together: their paces are measured twice. The longer one says how much of a
+    /// first pass was seen, because each life begins it anew.
+    pub(crate) fn with(self, other: Self) -> Self {
+        let surest = ((1.0 + SUREST) / SUREST).ln();
+        let shapes = (self.shapes + other.shapes).clamp(-surest, surest);
+        let from_start = self.from_start || other.from_start;
+        Self::of(self.bend.pooled(other.bend), shapes, from_start, self.samples.max(other.samples))
+    }
 }
 
 /// `None` where no shape that rises to the end fits at all.
@@ -51,15 +75,8 @@ pub(crate) fn goes_on(floor: &Floor, fits: &[Fit], rising: f64, samples: u64) ->
         .filter(|p| (from..=to).contains(&p.0))
         .collect();
     let bend = Bend::of(&part)?;
-    let from_start = from <= 0.0;
     let shapes = ((rising + SUREST) / (1.0 - rising + SUREST)).ln();
-    let mut log_odds = BY_SHAPES.mul_add(shapes, PRIOR);
-    log_odds += BY_BEND * (bend.value / bend.error.hypot(STRAIGHTEST)).clamp(-MOST_ERRORS, 0.0);
-    log_odds += BY_ERROR * (bend.error + SUREST).ln();
-    if from_start {
-        log_odds += BY_LENGTH.mul_add((samples as f64 / FIRST_PASS).ln(), FROM_START);
-    }
-    Some(Evidence { log_odds, bend, from_start })
+    Some(Evidence::of(bend, shapes, from <= 0.0, samples))
 }
 
 /// Where the rise that is still alive begins and ends, in 0..1.

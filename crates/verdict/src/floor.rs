@@ -25,6 +25,8 @@ pub(crate) struct Floor {
     pub(crate) y: Vec<f64>,
     /// How far one floor point is from the next by chance alone (standard deviation).
     pub(crate) noise: f64,
+    /// The very first sample: where the program started, which the first stretch has no eye for.
+    pub(crate) first: f64,
 }
 
 impl Floor {
@@ -33,7 +35,8 @@ impl Floor {
         let (x, y) = if bins.len() <= UNBINNED { points(bins) } else { stretches(bins) };
         let opened = if y.len() >= OPENED { open(&y) } else { y.clone() };
         let noise = jitter(&opened);
-        Self { x, y: opened, noise }
+        let first = bins.first().map_or(0.0, |b| b.low);
+        Self { x, y: opened, noise, first }
     }
 
     pub(crate) fn len(&self) -> usize {

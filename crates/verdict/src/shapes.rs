@@ -116,6 +116,8 @@ pub(crate) struct Fit {
     columns: usize,
     /// Where the second point stands: nothing earlier can be told apart.
     pub(crate) second: f64,
+    /// The very first sample of the curve.
+    pub(crate) first: f64,
     /// Mean squared distance.
     pub(crate) error: f64,
     /// Cost: lower is better.
@@ -267,7 +269,7 @@ const LEAST_PRICE: f64 = 2.0;
 pub(crate) fn contest(floor: &Floor, resolution: f64) -> Contest {
     let u = floor.unit();
     let least = (RESOLUTION * floor.range()).max(resolution).powi(2).max(f64::MIN_POSITIVE);
-    let mut fits: Vec<(Fit, f64)> = plans().iter().filter_map(|plan| best(plan, &u, &floor.y)).collect();
+    let mut fits: Vec<(Fit, f64)> = plans().iter().filter_map(|plan| best(plan, &u, floor)).collect();
     let correlation = fits
         .iter()
         .min_by(|a, b| a.0.error.total_cmp(&b.0.error))
@@ -296,7 +298,8 @@ fn weigh(fits: &mut [Fit]) {
     }
 }
 
-fn best(plan: &Plan, u: &[f64], y: &[f64]) -> Option<(Fit, f64)> {
+fn best(plan: &Plan, u: &[f64], floor: &Floor) -> Option<(Fit, f64)> {
+    let y = &floor.y;
     if (y.len() as f64) < plan.free {
         return None;
     }
@@ -318,6 +321,7 @@ fn best(plan: &Plan, u: &[f64], y: &[f64]) -> Option<(Fit, f64)> {
                 coefficients,
                 columns: plan.columns,
                 second: u.get(1).copied().unwrap_or(1.0),
+                first: floor.first,
                 error,
                 cost: 0.0,
                 weight: 0.0,

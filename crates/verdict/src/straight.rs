@@ -41,6 +41,13 @@ impl Bend {
         Some(Self { value: c[2] / c[1], error: (5.0 * variance / effective).sqrt() / c[1] })
     }
 
+    /// The same bend measured twice, each by the weight of its exactness.
+    pub(crate) fn pooled(self, other: Self) -> Self {
+        let weigh = |bend: Self| 1.0 / bend.error.powi(2).max(f64::MIN_POSITIVE);
+        let (a, b) = (weigh(self), weigh(other));
+        Self { value: (a * self.value + b * other.value) / (a + b), error: 1.0 / (a + b).sqrt() }
+    }
+
     /// Pace at the end over pace at the start, the bend being `sigmas` standard errors worse than it looks.
     pub(crate) fn pace_kept(self, sigmas: f64) -> f64 {
         let bend = sigmas.mul_add(-self.error, self.value).clamp(-1.0 / 3.0, 0.3);

@@ -1,0 +1,86 @@
+//! One made curve for each rule that a real curve once broke.
+
+use lowtide_model::{Axis, Context, Curve};
+use lowtide_verdict::{Group, Kind, Verdict, judge};
+use std::collections::BTreeMap;
+
+const MB: f64 = 1e6;
+
+/// Unrelated numbers between -0.5 and 0.5 (the finisher of `MurmurHash3`).
+fn wobble(i: usize) -> f64 {
+    let mut h = i as u32 ^ 0x5bd1_e995;
+    h = (h ^ (h >> 16)).wrapping_mul(0x85eb_ca6b);
+    h = (h ^ (h >> 13)).wrapping_mul(0xc2b2_ae35);
+    f64::from((h ^ (h >> 16)) >> 8) / f64::from(1_u32 << 24) - 0.5
+}
+
+fn curve(n: usize, mb: impl Fn(usize) -> f64) -> Curve {
+    let (x, y) = (0..n).map(|i| (i as f64, mb(i) * MB)).unzip();
+    Curve { axis: Axis::Step, x, y, ..Curve::default() }
+}
+
+/// What is said of a curve that is all there will be.
+fn told(curve: &Curve) -> Verdict {
+    judge(curve)
+}
+
+/// Half of it at once, then a small rest until a third of the way.
+fn started(i: usize, n: usize, rest: f64) -> f64 {
+    let done = (i as f64 / (n as f64 / 3.0)).min(1.0);
+    if i == 0 { 1000.0 } else { 2000.0 + rest * done + wobble(i) }
+}
+
+#[test]
+fn what_comes_after_the_start_is_measured_against_all_of_it_however_many_samples_there_are() {
+    for n in [40, 90, 400, 1600] {
+        let small = told(&curve(n, |i| started(i, n, 35.0)));
+        assert_eq!(small.group, Group::Flat, "{n} samples: {small:#?}");
+        let large = told(&curve(n, |i| started(i, n, 300.0)));
+        assert_eq!(large.group, Group::Bounded, "{n} samples: {large:#?}");
+    }
+}
+
+#[test]
+fn a_pass_whose_length_is_known_is_told_however_small_its_fill_is() {
+    let mut small = curve(400, |i| started(i, 400, 35.0));
+    small.context.epoch_steps = Some(400.0 / 3.0);
+    let small = told(&small);
+    assert_eq!(small.verdict, Kind::CacheFill, "{small:#?}");
+}
+
+#[test]
+fn inside_the_first_pass_that_growth_is_over_has_to_be_shown() {
+    let spike = |i: usize| if (22..25).contains(&i) { 600.0 } else { 0.0 };
+    let growing = |i: usize| if i == 0 { 3000.0 } else { 6000.0 + 30.0 * i as f64 + spike(i) };
+    let mut short = curve(27, growing);
+    short.context.epoch_steps = Some(60.0);
+    assert_eq!(told(&short).group, Group::TooEarly);
+    let mut settled = curve(200, |i| 6000.0 + 30.0 * i.min(40) as f64 + wobble(i));
+    settled.context.epoch_steps = Some(300.0);
+    assert_eq!(told(&settled).group, Group::Bounded, "a warm-up that is over before the pass is");
+}
+
+#[test]
+fn two_lives_that_rise_alike_tell_together_what_one_could_not() {
+    let life = |i: usize, made: usize| {
+        let noise = 16.0 * wobble(1000 * made + i);
+        if i.is_multiple_of(45) { 300.0 } else { 500.0 + 0.35 * (i % 45) as f64 + noise }
+    };
+    let called = |samples: usize, restarts: f64| {
+        let of = |made: usize| Curve {
+            context: Context { restarts: Some(restarts), ..Context::default() },
+            ..curve(samples, |i| life(i, made))
+        };
+        (0..12).filter(|made| told(&of(*made)).verdict == Kind::Leak).count()
+    };
+    let (one, two) = (called(45, 0.0), called(90, 1.0));
+    assert!(two >= 2 * one.max(3), "of 12 programs {one} by one life, {two} by two");
+}
+
+#[test]
+fn file_pages_explain_a_curve_that_holds_them_though_evaluations_are_higher() {
+    let need = |i: usize| 2000.0 + wobble(i) + if i % 40 > 35 { 900.0 } else { 0.0 };
+    let mut whole = curve(300, |i| need(i) + i as f64);
+    whole.series = BTreeMap::from([("anon".to_owned(), (0..300).map(|i| need(i) * MB).collect())]);
+    assert_eq!(told(&whole).verdict, Kind::PageCache);
+}
