@@ -77,9 +77,10 @@ pub(crate) fn stand(fit: &Fit) -> Stand {
     match fit.shape {
         Shape::Flat | Shape::Drop | Shape::Falling => Stand::Flat,
         Shape::Step if a > 1.0 - PLATEAU => Stand::Open,
+        Shape::RampStep if b > 1.0 - PLATEAU => Stand::Open,
         Shape::Step => ends(a.max(fit.second)),
         Shape::Knee | Shape::KneeFalling => ends(a),
-        Shape::Rise | Shape::TwoStage => ends(b),
+        Shape::Rise | Shape::TwoStage | Shape::RampStep => ends(b),
         Shape::Saturation | Shape::RampSaturation | Shape::Logarithm => bends(fit),
         Shape::SaturationLine if a > EARLY_BEND => Stand::Open,
         Shape::RampLine if a > LATE_BEND && fit.rise(a, 1.0) * a < PACE * fit.rise(0.0, a) * (1.0 - a) => {

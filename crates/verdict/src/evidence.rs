@@ -95,6 +95,7 @@ fn rising_part(fit: &Fit) -> (f64, f64) {
         | Shape::Drop
         | Shape::Falling
         | Shape::Step
+        | Shape::RampStep
         | Shape::Line
         | Shape::Accelerating
         | Shape::Saturation

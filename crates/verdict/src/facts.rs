@@ -156,6 +156,7 @@ fn knee(fit: &Fit, points: &[(f64, f64)]) -> Option<(f64, f64)> {
             corner(points, place(a), place(b)).or_else(|| Some((place(b), fit.at(b))))
         }
         Shape::Step => Some((place(a), fit.at(1.0))),
+        Shape::RampStep => Some((place(b), fit.at(1.0))),
         Shape::Saturation | Shape::RampSaturation | Shape::Logarithm => {
             let whole = fit.rise(0.0, 1.0);
             let u = (0..=100).map(|i| f64::from(i) / 100.0).find(|u| fit.rise(0.0, *u) >= 0.97 * whole)?;

@@ -17,6 +17,8 @@ pub(crate) enum Shape {
     Falling,
     /// One step up, flat before and after.
     Step,
+    /// Rises at the start, stays, then one step up: buffers of a first evaluation, a larger batch than any before.
+    RampStep,
     /// Rises in a straight line to the end.
     Line,
     /// Rises ever faster.
@@ -53,6 +55,7 @@ impl Shape {
             Self::Drop => "flat with one drop",
             Self::Falling => "falling",
             Self::Step => "one step up",
+            Self::RampStep => "rise, rest, then one step up",
             Self::Line => "straight line",
             Self::Accelerating => "ever faster",
             Self::RampLine => "fast rise, then a straight line",
@@ -82,13 +85,14 @@ impl Shape {
             | Self::RampLate
             | Self::SaturationLine => 0.333 / 6.0,
             Self::Step
+            | Self::RampStep
             | Self::Knee
             | Self::KneeFalling
             | Self::Rise
             | Self::TwoStage
             | Self::Saturation
             | Self::RampSaturation
-            | Self::Logarithm => 0.333 / 8.0,
+            | Self::Logarithm => 0.333 / 9.0,
         }
     }
 
@@ -150,6 +154,7 @@ fn basis(shape: Shape, [a, b]: [f64; 2], u: f64) -> Columns {
     match shape {
         Shape::Flat => [1.0, 0.0, 0.0, 0.0],
         Shape::Drop | Shape::Step => [1.0, step(a), 0.0, 0.0],
+        Shape::RampStep => [1.0, u.min(a), step(b), 0.0],
         Shape::Falling | Shape::Line => [1.0, u, 0.0, 0.0],
         Shape::Accelerating => [1.0, u, u * u, 0.0],
         Shape::RampLine | Shape::KneeFalling => [1.0, u.min(a), after(a), 0.0],
@@ -199,7 +204,7 @@ const LOGS: [f64; 5] = [5.0, 15.0, 50.0, 150.0, 500.0];
 /// A rise that began later than this is not yet believed, as a plateau of that length would not be.
 const LATEST: f64 = 0.8;
 
-fn plans() -> [Plan; 17] {
+fn plans() -> [Plan; 18] {
     let plan = |shape, columns, free, accept, grid| Plan { shape, columns, free, accept, grid };
     let up: fn(&Columns) -> bool = |c| c[1] > 0.0;
     let down: fn(&Columns) -> bool = |c| c[1] < 0.0;
@@ -209,6 +214,7 @@ fn plans() -> [Plan; 17] {
         plan(Shape::Drop, 2, 3.0, down, Grid::Knot(0.02, 0.98)),
         plan(Shape::Falling, 2, 2.0, down, Grid::None),
         plan(Shape::Step, 2, 3.0, up, Grid::Knot(0.0, 0.9)),
+        plan(Shape::RampStep, 3, 5.0, both, Grid::Knots([0.01, 0.2], [0.15, 0.9])),
         plan(Shape::Line, 2, 2.0, up, Grid::None),
         plan(Shape::Accelerating, 3, 3.0, |c| c[1] >= 0.0 && c[2] > 0.0, Grid::None),
         plan(Shape::RampLine, 3, 4.0, |c| c[2] > 0.0 && c[1] > c[2], Grid::Knot(0.01, 0.6)),
