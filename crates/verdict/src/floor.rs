@@ -16,6 +16,17 @@ const LOW: f64 = 0.2;
 /// Shorter curves are not opened (see `open`): with so few points a bump may be half of what is known.
 const OPENED: usize = 12;
 
+/// A tooth rises and falls by this part of the curve's range at least, ...
+const LEG: f64 = 0.5;
+/// ... it falls within one in so many of its samples, ...
+const SUDDEN: usize = 4;
+/// ... half of its samples stand higher than this part of it, where a spike's stand on the floor, ...
+const RESTS: f64 = 0.25;
+/// ... and there are so many of them.
+const FEWEST_TEETH: usize = 4;
+/// Bumps up to this many points wide are removed by the opening; the rest of a tooth that is longer is left out.
+const OPENING: usize = 2;
+
 /// A lower envelope with the noise around it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Floor {
@@ -33,7 +44,13 @@ impl Floor {
     pub(crate) fn of(series: &Series) -> Self {
         let bins = series.bins();
         let (x, y) = if bins.len() <= UNBINNED { points(bins) } else { stretches(bins) };
-        let opened = if y.len() >= OPENED { open(&y) } else { y.clone() };
+        let mut opened = if y.len() >= OPENED { open(&y) } else { y };
+        let mut x = x;
+        let known = last_trough(bins).map_or(x.len(), |last| x.partition_point(|x| *x <= last));
+        if known + OPENING < x.len() {
+            x.truncate(known);
+            opened.truncate(known);
+        }
         let noise = jitter(&opened);
         let first = bins.first().map_or(0.0, |b| b.low);
         Self { x, y: opened, noise, first }
@@ -87,6 +104,50 @@ fn stretches(bins: &[Bin]) -> (Vec<f64>, Vec<f64>) {
         ys.push(quantile(&mut low.iter().map(|l| l.0).collect::<Vec<f64>>(), 0.5));
     }
     (xs, ys)
+}
+
+/// Where the last tooth begins, for a curve that is one saw-tooth after the other (a collector, a history that each
+/// epoch's end writes out, workers that live for an epoch). A tooth that is not over says nothing of the floor, and its
+/// rise would be taken for growth. `None` for any other curve: noise, or spikes on a floor that is seen between them.
+fn last_trough(bins: &[Bin]) -> Option<f64> {
+    let after_start = &bins[bins.len() / 10..];
+    let turns = turns(after_start);
+    let teeth = || turns.windows(3).step_by(2);
+    let sharp = teeth().filter(|tooth| is_tooth(after_start, [tooth[0], tooth[1], tooth[2]])).count();
+    let all = teeth().count();
+    let troughs = turns.into_iter().step_by(2);
+    troughs.last().filter(|_| all >= FEWEST_TEETH && 5 * sharp >= 4 * all).map(|at| after_start[at].x_last)
+}
+
+/// Where a curve turns by more than `LEG` of its range: a trough first, then a peak and a trough in turn.
+fn turns(bins: &[Bin]) -> Vec<usize> {
+    let mut levels: Vec<f64> = bins.iter().map(|b| b.low).collect();
+    let leg = LEG * (quantile(&mut levels, 0.95) - quantile(&mut levels, 0.05));
+    let (mut found, mut lowest, mut highest) = (Vec::new(), 0, 0);
+    for (at, bin) in bins.iter().enumerate() {
+        let rises = found.len() % 2 == 1;
+        if bin.low < bins[lowest].low {
+            lowest = at;
+        }
+        if bin.low > bins[highest].low {
+            highest = at;
+        }
+        if !rises && bin.low - bins[lowest].low > leg {
+            found.push(lowest);
+            highest = at;
+        } else if rises && bins[highest].low - bin.low > leg {
+            found.push(highest);
+            lowest = at;
+        }
+    }
+    found
+}
+
+/// Whether it takes long to rise, falls at once, and does not rest on its way up.
+fn is_tooth(bins: &[Bin], [from, top, to]: [usize; 3]) -> bool {
+    let mut levels: Vec<f64> = bins[from..to].iter().map(|b| b.low).collect();
+    let (low, high) = (bins[from].low, bins[top].low);
+    (to - top) * SUDDEN <= to - from && quantile(&mut levels, 0.5) - low > RESTS * (high - low)
 }
 
 /// Linear interpolation between the two nearest ranks. Sorts `values`.

@@ -63,7 +63,7 @@ fn inside_the_first_pass_that_growth_is_over_has_to_be_shown() {
 #[test]
 fn two_lives_that_rise_alike_tell_together_what_one_could_not() {
     let life = |i: usize, made: usize| {
-        let noise = 16.0 * wobble(1000 * made + i);
+        let noise = 14.0 * wobble(1000 * made + i);
         if i.is_multiple_of(45) { 300.0 } else { 500.0 + 0.35 * (i % 45) as f64 + noise }
     };
     let called = |samples: usize, restarts: f64| {
@@ -83,4 +83,26 @@ fn file_pages_explain_a_curve_that_holds_them_though_evaluations_are_higher() {
     let mut whole = curve(300, |i| need(i) + i as f64);
     whole.series = BTreeMap::from([("anon".to_owned(), (0..300).map(|i| need(i) * MB).collect())]);
     assert_eq!(told(&whole).verdict, Kind::PageCache);
+}
+
+#[test]
+fn a_saw_tooth_that_is_not_over_is_no_growth() {
+    for n in [104, 213, 983] {
+        let tooth = n as f64 / 7.6;
+        let flat = curve(n, |i| 2000.0 + 1500.0 * (i as f64 / tooth).fract() + wobble(i));
+        assert_eq!(told(&flat).group, Group::Flat, "{n} samples: {}", told(&flat).headline);
+        let leak = curve(n, |i| flat.y[i] / MB + 3000.0 * i as f64 / n as f64);
+        assert_eq!(told(&leak).group, Group::Leak, "{n} samples: {}", told(&leak).headline);
+    }
+}
+
+#[test]
+fn one_step_after_the_start_is_no_leak() {
+    let level = |i: usize| match i {
+        0..15 => 500.0 + 60.0 * i as f64,
+        15..320 => 1450.0,
+        _ => 1550.0,
+    };
+    let stepped = told(&curve(544, |i| level(i) + wobble(i)));
+    assert_eq!(stepped.group, Group::Bounded, "{stepped:#?}");
 }
