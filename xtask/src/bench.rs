@@ -3,6 +3,7 @@
 //! CPU time, never wall time: these machines are shared. Each figure comes with its spread; a figure that misses its
 //! promise is marked, and the command fails.
 
+mod judged;
 mod serve;
 
 use crate::commands::{cargo, root, run};
@@ -82,6 +83,9 @@ pub(crate) fn bench(rest: &[String]) -> Result<(), String> {
     }
     if rest.first().is_some_and(|word| word == "serve") {
         return serve::serve(&rest[1..]);
+    }
+    if rest.first().is_some_and(|word| word == "verdict") {
+        return judged::judged();
     }
     run(cargo().args([
         "build",
@@ -174,7 +178,9 @@ impl Bench {
             self.volume()?;
         }
         self.storm()?;
-        self.mmap_latency()
+        self.mmap_latency()?;
+        println!();
+        judged::judged()
     }
 
     fn lowtide(&self, file: &Path, flags: &[&str], job: &[&str]) -> Command {

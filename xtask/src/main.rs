@@ -23,6 +23,7 @@ cargo xtask frameworks  the agent in real torch, transformers, lightning, keras 
 cargo xtask bench       the promised numbers, measured beside psutil, mprof and psrecord in one run; `bench marks`: the agent's cost
 cargo xtask bench scan  who names the cause of growth: lowtide beside tracemalloc, objgraph and memray
 cargo xtask bench serve the live page under load: 500 viewers, 10,000 recordings, a run of a week
+cargo xtask bench verdict  what judging a million samples takes
 cargo xtask score       how often the verdict is right, on curves with known answers
 cargo xtask guest       tests in a small virtual machine: cgroup v2, restricted ptrace, other users, 9p
 cargo xtask arrows      only the crate arrows

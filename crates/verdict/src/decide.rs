@@ -71,7 +71,9 @@ pub(crate) fn stand(fit: &Fit) -> Stand {
     }
     // Measured from the first sample: what a program does at once is a part of its rise.
     let from_first = whole.max(fit.at(1.0) - fit.first);
-    if !fit.shape.is_rising() && fit.second <= START && fit.rise(START, 1.0) < AFTER_START * from_first {
+    // A smooth shape lags behind a corner: where the start is over the floor itself is asked too.
+    let later = fit.at(1.0) - fit.at(START).max(fit.started);
+    if !fit.shape.is_rising() && fit.second <= START && later < AFTER_START * from_first {
         return Stand::Flat;
     }
     match fit.shape {

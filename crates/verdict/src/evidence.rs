@@ -103,3 +103,16 @@ fn rising_part(fit: &Fit) -> (f64, f64) {
         | Shape::Logarithm => (0.0, 1.0),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_life_that_rises_alike_adds_to_the_odds_and_one_that_bends_takes_from_them() {
+        let life = |value: f64| Evidence::of(Bend { value, error: 0.1 }, 2.0, false, 50);
+        let straight = life(0.0);
+        assert!(straight.with(life(0.0)).log_odds > straight.log_odds + 0.2);
+        assert!(straight.with(life(-0.3)).log_odds < straight.log_odds);
+    }
+}

@@ -67,6 +67,17 @@ impl Floor {
         (high - low).max(0.0)
     }
 
+    /// The level at a place in 0..1, straight between the two points beside it.
+    pub(crate) fn at(&self, place: f64) -> f64 {
+        let u = self.unit();
+        let after = u.partition_point(|u| *u < place).min(u.len().saturating_sub(1));
+        let before = after.saturating_sub(1);
+        let (Some(a), Some(b)) = (self.y.get(before), self.y.get(after)) else { return 0.0 };
+        let length = u[after] - u[before];
+        let share = if length > 0.0 { ((place - u[before]) / length).clamp(0.0, 1.0) } else { 1.0 };
+        share.mul_add(b - a, *a)
+    }
+
     /// Positions scaled to 0..1.
     pub(crate) fn unit(&self) -> Vec<f64> {
         let (Some(&first), Some(&last)) = (self.x.first(), self.x.last()) else {
@@ -115,8 +126,11 @@ fn last_trough(bins: &[Bin]) -> Option<f64> {
     let teeth = || turns.windows(3).step_by(2);
     let sharp = teeth().filter(|tooth| is_tooth(after_start, [tooth[0], tooth[1], tooth[2]])).count();
     let all = teeth().count();
-    let troughs = turns.into_iter().step_by(2);
-    troughs.last().filter(|_| all >= FEWEST_TEETH && 5 * sharp >= 4 * all).map(|at| after_start[at].x_last)
+    let mut troughs = turns.into_iter().step_by(2);
+    troughs
+        .next_back()
+        .filter(|_| all >= FEWEST_TEETH && 5 * sharp >= 4 * all)
+        .map(|at| after_start[at].x_last)
 }
 
 /// Where a curve turns by more than `LEG` of its range: a trough first, then a peak and a trough in turn.

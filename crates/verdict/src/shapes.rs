@@ -4,6 +4,7 @@
 //! criterion), and neighbouring floor points that move together count as fewer points than they are. The weights are
 //! what `--why` shows. Not here: what a shape means for the user (see `decide`).
 
+use crate::decide::START;
 use crate::floor::Floor;
 
 /// The shapes that compete, by what the floor does.
@@ -120,8 +121,9 @@ pub(crate) struct Fit {
     columns: usize,
     /// Where the second point stands: nothing earlier can be told apart.
     pub(crate) second: f64,
-    /// The very first sample of the curve.
+    /// The very first sample of the curve, and its floor where the start is over.
     pub(crate) first: f64,
+    pub(crate) started: f64,
     /// Mean squared distance.
     pub(crate) error: f64,
     /// Cost: lower is better.
@@ -328,6 +330,7 @@ fn best(plan: &Plan, u: &[f64], floor: &Floor) -> Option<(Fit, f64)> {
                 columns: plan.columns,
                 second: u.get(1).copied().unwrap_or(1.0),
                 first: floor.first,
+                started: floor.at(START),
                 error,
                 cost: 0.0,
                 weight: 0.0,
