@@ -8,7 +8,7 @@ mod showing;
 pub(crate) use guarding::{GuardArgs, Limit as GuardLimit};
 pub(crate) use judging::{AboutArgs, CheckArgs, CheckFormat, CompareArgs, ExplainArgs, GateArgs, StepRange};
 
-pub(crate) use scanning::ScanArgs;
+pub(crate) use scanning::{ScanArgs, SqueezeArgs};
 pub(crate) use showing::{ReportArgs, ReportTo, ServeArgs};
 
 use crate::duration;
@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Say what a process holds, by type and by holder; with --for, what grows
     Scan(ScanArgs),
+    /// Say what cleaning up would give back: garbage collection, allocator trim, GPU cache, each measured
+    Squeeze(SqueezeArgs),
     /// Gate a run in CI: fail on a leak, on too much memory, on memory that moves
     Check(CheckArgs),
     /// Say which process, which kind of memory and which phase differ between runs, and whether it is more than noise

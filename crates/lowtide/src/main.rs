@@ -31,6 +31,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Watch(args) => commands::watch::watch(&args),
         Command::Explain(args) => commands::explain::explain(&args),
         Command::Scan(args) => commands::scan::scan(&args),
+        Command::Squeeze(args) => commands::squeeze::squeeze(&args),
         Command::Check(args) => commands::check::check(&args),
         Command::Compare(args) => commands::compare::compare(&args),
         Command::Report(args) => commands::report::report(&args),

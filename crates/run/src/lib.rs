@@ -24,6 +24,7 @@ mod session;
 mod signals;
 mod snapshot;
 mod socket;
+pub mod squeezing;
 #[cfg(test)]
 mod steady;
 
@@ -324,6 +325,7 @@ fn prepare<'a>(
         marks: marks::Marks::of(setting.marks),
         scans: Scans::new(options.scans),
         watch: setting.watch,
+        squeeze: None,
         live: Live::new(key, options.interval),
     }
 }

@@ -8,7 +8,7 @@
 mod asking;
 mod reader;
 
-pub(crate) use asking::{Request, Stopper};
+pub(crate) use asking::{Request, SqueezeRefusal, Stopper};
 use lowtide_model::{Event, EventKind, Mark, MarkKind, MarkPhase, ProcKey, Tick};
 use lowtide_store::Entry;
 use lowtide_wire::page::AgentState;
@@ -43,6 +43,8 @@ pub(crate) struct Marks {
     first: Option<Tick>,
     /// What processes that are gone had answered to requests.
     last_answers: BTreeMap<ProcKey, (u64, u64)>,
+    /// The newest number of a request, whatever it was for: an agent takes a request for new when its number is.
+    numbered: u64,
 }
 
 impl Marks {

@@ -58,6 +58,21 @@ def _lowtide(agent, marks):
         pass
 ";
 
+/// What a process with the agent runs: the agent looks what the recorder wants.
+const NUDGE: &str = r#"
+def _lowtide():
+    import sys
+    for agent in ("lowtide_agent", "lowtide._agent"):
+        if agent + ".page" in sys.modules:
+            try:
+                __import__(agent + ".squeeze")
+            except Exception:
+                continue
+            return sys.modules[agent + ".squeeze"].here()
+_lowtide()
+del _lowtide
+"#;
+
 /// Why the agent can't be brought into a process.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
@@ -132,19 +147,40 @@ pub(crate) fn ask(
     program: Reading<Program>,
     folders: Folders<'_>,
 ) -> Result<(), Refusal> {
+    send(root, pid, program, folders.agent, &script_for(folders))
+}
+
+/// Asks a process that has the agent to look for a request now. It does so when its main thread next runs Python code.
+pub(crate) fn nudge(
+    root: &Root,
+    pid: u32,
+    program: Reading<Program>,
+    agent: &Path,
+) -> Result<(), Refusal> {
+    send(root, pid, program, agent, NUDGE)
+}
+
+/// Has a process run a script that lies in `folder` meanwhile.
+fn send(
+    root: &Root,
+    pid: u32,
+    program: Reading<Program>,
+    folder: &Path,
+    text: &str,
+) -> Result<(), Refusal> {
     let program = program.known().ok_or(Refusal::Hidden)?;
     if !program.is_ours {
         return Err(Refusal::OtherUser);
     }
-    if !program.same_pids || !sees(root, pid, folders.agent) {
+    if !program.same_pids || !sees(root, pid, folder) {
         return Err(Refusal::Elsewhere);
     }
     if !program.is_here {
         return Err(Refusal::Replaced(program.path));
     }
     let cannot = |cause| Refusal::Run { path: program.path.clone(), cause };
-    let script = folders.agent.join("remote.py");
-    std::fs::write(&script, script_for(folders)).map_err(cannot)?;
+    let script = folder.join("remote.py");
+    std::fs::write(&script, text).map_err(cannot)?;
     let mut command = Command::new(&program.path);
     command.args(["-I", "-S", "-c", ASK]).arg(pid.to_string()).arg(&script).env_clear();
     if let Some(libraries) = variable(root, pid, LIBRARIES).known() {

@@ -9,6 +9,7 @@ mod guarding;
 mod marking;
 mod restarting;
 mod scanning;
+mod squeezing;
 mod warnings;
 mod ways;
 
@@ -35,6 +36,7 @@ use lowtide_store::{Entry, Kind, StoreError, Writer};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::Signal;
 pub(crate) use scanning::Scans;
+pub(crate) use squeezing::Squeeze;
 use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -103,6 +105,7 @@ pub(crate) struct Session<'a> {
     pub(crate) marks: Marks,
     pub(crate) scans: Scans,
     pub(crate) watch: Option<Box<Watch>>,
+    pub(crate) squeeze: Option<Squeeze>,
     pub(crate) live: Live,
 }
 

@@ -31,6 +31,15 @@ pub(crate) enum Wanted {
 pub(crate) struct Heard {
     pub(crate) marks: Vec<Said>,
     pub(crate) scans: Vec<ScanAsked>,
+    pub(crate) squeezes: Vec<SqueezeAsked>,
+}
+
+/// Somebody wants to know what cleaning up gives back.
+#[derive(Debug)]
+pub(crate) struct SqueezeAsked {
+    /// Who asked: where the answer goes.
+    pub(crate) client: u64,
+    pub(crate) pid: u32,
 }
 
 /// Somebody wants to know what a process holds.
@@ -170,6 +179,9 @@ impl Client {
                 }
                 Ok(Ask::Scan { pid, before }) => {
                     heard.scans.push(ScanAsked { client: self.number, pid, before });
+                }
+                Ok(Ask::Squeeze { pid }) => {
+                    heard.squeezes.push(SqueezeAsked { client: self.number, pid });
                 }
                 Err(error) => {
                     self.answer(&Answer::Error { text: error.to_string() });

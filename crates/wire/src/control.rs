@@ -25,6 +25,12 @@ pub enum Ask {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<serde_json::Value>,
     },
+    /// Clean up inside a process of the job and measure what that gives back: through its agent. The answer comes when it
+    /// is done, then the connection ends.
+    Squeeze {
+        /// Which process.
+        pid: u32,
+    },
 }
 
 /// What a recorder answers.
@@ -42,6 +48,11 @@ pub enum Answer {
     Marked,
     /// What a process holds (`lowtide.scan/1`).
     Scan {
+        /// The report.
+        report: serde_json::Value,
+    },
+    /// What cleaning up gave back (`lowtide.squeeze/1`).
+    Squeeze {
         /// The report.
         report: serde_json::Value,
     },

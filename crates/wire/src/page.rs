@@ -30,6 +30,10 @@ pub const STOP_AT_STEP_AT: usize = 288;
 pub const SAVE_AND_STOP: u64 = 1;
 /// The flag of a process that honours it.
 pub const CAN_STOP: u64 = 1;
+/// The request to clean up and measure what that gives back.
+pub const SQUEEZE: u64 = 2;
+/// The flag of a process that honours that one.
+pub const CAN_SQUEEZE: u64 = 2;
 
 const EXTRA_AT: usize = 32;
 const UNKNOWN: u64 = u64::MAX;
@@ -80,6 +84,8 @@ pub struct PageHeader {
     pub gpu: GpuCounters,
     /// Live tensors.
     pub tensors: Option<TensorCounters>,
+    /// What the recorder asks for, and the number of that request.
+    pub asked: (u64, u64),
     /// Number of the newest request taken up, and of the newest carried out.
     pub requests: (u64, u64),
     /// Records ever written to the ring.
@@ -157,6 +163,7 @@ impl PageHeader {
             hook_ns: at(104),
             gpu: GpuCounters { allocated_bytes: known(112), reserved_bytes: known(120) },
             tensors,
+            asked: (at(REQUEST_AT), at(REQUEST_AT + 8)),
             requests: (at(272), at(280)),
             head: at(512),
         })

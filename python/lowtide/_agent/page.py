@@ -42,7 +42,7 @@ INFO, POINT = KINDS["info"], PHASES["point"]
 
 LOADED, ACTIVE, GOODBYE, OFF = 1, 2, 3, 4
 CAN_STOP, CAN_SQUEEZE = 1, 2
-SAVE_AND_STOP = 1
+SAVE_AND_STOP, SQUEEZE = 1, 2
 
 _COUNTERS = {
     "micro_batches": MICRO,
@@ -104,13 +104,21 @@ class Page:
             cells = self._u64
             cells[_STEP_TIME] = clock_gettime_ns(BOOTTIME) if at is None else at
             cells[_STEPS] = n
+            wanted = cells[_REQUEST] == SQUEEZE
         except Exception:
-            pass
+            return
+        if wanted:
+            self._squeeze(n)
 
     @property
     def steps(self):
         """The newest step told."""
         return self._u64[_STEPS]
+
+    @property
+    def step_time(self):
+        """When that was, in nanoseconds since boot."""
+        return self._u64[_STEP_TIME]
 
     @property
     def world_size(self):
@@ -261,6 +269,36 @@ class Page:
         except Exception:
             pass
 
+    def squeeze_wanted(self):
+        """The number of a squeeze that was asked for and is not done yet, or None."""
+        cells = self._u64
+        number = cells[_REQUEST_NUMBER]
+        return number if cells[_REQUEST] == SQUEEZE and number != cells[_DONE] else None
+
+    def take_up(self, number):
+        """Request `number` is being worked on."""
+        self._u64[_TAKEN] = number
+
+    def carried_out(self, number):
+        """Request `number` is done."""
+        self._u64[_DONE] = number
+
+    def batch_taken(self):
+        """A batch was taken from a loader: where programs without steps are squeezed."""
+        if self._u64[_REQUEST] == SQUEEZE:
+            try:
+                from . import squeeze
+            except Exception:
+                return
+            squeeze.at_batch(self)
+
+    def _squeeze(self, step):
+        try:
+            from . import squeeze
+        except Exception:
+            return
+        squeeze.at_step(self, step)
+
     def _drain(self):
         # Never waits: whoever holds the lock writes what others (other threads, a signal handler in the middle of this
         # very loop) leave in the queue, and looks once more after letting go.
@@ -392,6 +430,7 @@ def _fill(page):
         cells[cell] = UNKNOWN
     page.place(*_rank())
     page.epoch(float("nan"))
+    page.can(CAN_SQUEEZE)
     page.state(LOADED)
     page._bytes[0:8] = MAGIC
 

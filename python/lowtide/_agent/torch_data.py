@@ -257,6 +257,9 @@ def _make_next(function):
             loop.took(data)
         except Exception:
             progress.job.failed()
+        page = _page.current()
+        if page is not None:
+            page.batch_taken()
         return data
 
     return _next_data

@@ -1,4 +1,4 @@
-//! The flags of `lowtide scan`.
+//! The flags of `lowtide scan` and `lowtide squeeze`.
 
 use super::Format;
 use crate::duration;
@@ -35,6 +35,22 @@ pub(crate) struct ScanArgs {
     /// Hold the process still while it is read, for at most half a second
     #[arg(long)]
     pub(crate) stop: bool,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// `lowtide squeeze`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "It changes the process: the agent inside it cleans up once, at a step's end or between two bytecodes of its main thread.\n\
+What gave something back is looked at again ten steps (or ten seconds) later, before the next way is tried.\n\
+Gradients are never zeroed. Needs lowtide's agent in the process: a Python that `lowtide run` started."
+)]
+pub(crate) struct SqueezeArgs {
+    /// The process, one of a job that lowtide records (the recorder's own pid means the largest)
+    #[arg(value_name = "PID")]
+    pub(crate) pid: u32,
     /// How to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,

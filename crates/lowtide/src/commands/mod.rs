@@ -1,5 +1,6 @@
 //! One file a verb.
 
+pub(crate) mod asking;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod completions;
@@ -18,5 +19,6 @@ pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod scan;
 pub(crate) mod serve;
+pub(crate) mod squeeze;
 pub(crate) mod subject;
 pub(crate) mod watch;

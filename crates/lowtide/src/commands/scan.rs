@@ -2,20 +2,19 @@
 //!
 //! Who reads: the recorder where the process belongs to a run (as its ancestor it may), else a helper of our own.
 
-use super::recorder;
+use super::{asking, recorder};
 use super::watch::{Run, running};
 use crate::cli::{Format, ScanArgs};
 use crate::failure::Failure;
 use crate::render::{self, Growth};
 use lowtide_run::scanning::{self, Opened, Order, Refusal, Report, ScanError, Scanner};
 use lowtide_scan::TypeUse;
-use lowtide_wire::{Answer, Ask, LineReader, Snapshot, encode};
+use lowtide_wire::{Answer, Ask, Snapshot, encode};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A recorder may make several scans before ours.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -96,11 +95,9 @@ struct Source {
 impl Source {
     fn of(pid: u32, args: &ScanArgs) -> Result<Self, Failure> {
         let recorder = running().into_iter().find(|run| run.holds(pid));
-        // The recorder's own pid means its job.
-        let largest = |run: &Run| run.snapshot.processes.first().map(|process| process.key.pid);
-        let of_recorder = recorder.as_ref().filter(|run| run.recorder == pid).and_then(largest);
+        let pid = recorder.as_ref().map_or(pid, |run| run.meant(pid));
         let program = recorder::own_program()?;
-        Ok(Self { pid: of_recorder.unwrap_or(pid), recorder, program, stop: args.stop })
+        Ok(Self { pid, recorder, program, stop: args.stop })
     }
 
     fn scan(&self, before: Option<Vec<TypeUse>>) -> Result<Report, Failure> {
@@ -145,27 +142,11 @@ impl Source {
 fn ask(socket: &Path, pid: u32, before: Option<Vec<TypeUse>>) -> Result<Report, Failure> {
     let cannot = || Failure::new(format!("cannot ask the recorder of process {pid} for a scan"));
     let before = before.and_then(|types| serde_json::to_value(types).ok());
-    let mut stream = UnixStream::connect(socket).map_err(|error| cannot().because(error))?;
-    stream.write_all(&encode(&Ask::Scan { pid, before })).map_err(|error| cannot().because(error))?;
-    let (mut lines, mut buffer) = (LineReader::default(), vec![0; 64 << 10]);
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match lines.next_message::<Answer>() {
-            Some(Ok(Answer::Scan { report })) => {
-                return serde_json::from_value(report).map_err(|error| cannot().because(error));
-            }
-            Some(Ok(Answer::Error { text })) => return Err(cannot().because(text)),
-            Some(Ok(Answer::History { .. } | Answer::Snapshot(_) | Answer::Marked)) => {}
-            Some(Err(error)) => return Err(cannot().because(error)),
-            None => {
-                let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-                stream.set_read_timeout(Some(left)).map_err(|error| cannot().because(error))?;
-                let length = stream.read(&mut buffer).map_err(|error| cannot().because(error))?;
-                if length == 0 {
-                    return Err(cannot().because("the recorder ended"));
-                }
-                lines.feed(&buffer[..length]).map_err(|error| cannot().because(error))?;
-            }
+    match asking::ask(socket, &Ask::Scan { pid, before }, PATIENCE).map_err(|why| cannot().because(why))? {
+        Answer::Scan { report } => serde_json::from_value(report).map_err(|error| cannot().because(error)),
+        Answer::Error { text } => Err(cannot().because(text)),
+        Answer::History { .. } | Answer::Snapshot(_) | Answer::Marked | Answer::Squeeze { .. } => {
+            Err(cannot().because("it answered something else"))
         }
     }
 }

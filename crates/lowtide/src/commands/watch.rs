@@ -63,6 +63,12 @@ impl Run {
         self.recorder == pid || self.snapshot.processes.iter().any(|process| process.key.pid == pid)
     }
 
+    /// The process that is meant by a pid: the recorder's own means the largest of its job.
+    pub(crate) fn meant(&self, pid: u32) -> u32 {
+        let largest = self.snapshot.processes.first().filter(|_| self.recorder == pid);
+        largest.map_or(pid, |process| process.key.pid)
+    }
+
     /// Whether this text is its id, or the pid of it or of one of its processes.
     pub(crate) fn is_called(&self, text: &str) -> bool {
         self.snapshot.run_id == text || text.parse().is_ok_and(|pid| self.holds(pid))
@@ -128,7 +134,7 @@ pub(crate) fn ask_status(socket: PathBuf) -> Option<Run> {
             Some(Ok(Answer::Snapshot(snapshot))) => {
                 return Some(Run { socket, recorder: peer.pid() as u32, snapshot: *snapshot });
             }
-            Some(Ok(Answer::History { .. } | Answer::Marked | Answer::Scan { .. })) => {}
+            Some(Ok(Answer::History { .. } | Answer::Marked | Answer::Scan { .. } | Answer::Squeeze { .. })) => {}
             Some(Ok(Answer::Error { .. }) | Err(_)) => return None,
             None => {
                 let length = stream.read(&mut buffer).ok().filter(|length| *length > 0)?;

@@ -9,6 +9,7 @@ mod jobs;
 mod list;
 mod plot;
 mod scan;
+mod squeeze;
 mod table;
 mod verdict;
 
@@ -22,6 +23,7 @@ pub(crate) use list::{ListedRun, list_json, list_text};
 pub(crate) use lowtide_verdict::both;
 pub(crate) use plot::plot;
 pub(crate) use scan::{Growth, scan_json, scan_text};
+pub(crate) use squeeze::squeeze_text;
 pub(crate) use verdict::{Page, together_text};
 
 use lowtide_model::{LimitHeld, LimitKind};

@@ -40,7 +40,7 @@ pub(super) fn follow(mut feed: Feed, out: &mut impl Write) -> Result<Ended, Scre
                     last = Some(snapshot);
                 }
                 Answer::Error { text } => return Err(ScreenError::Refused { text }),
-                Answer::History { .. } | Answer::Marked | Answer::Scan { .. } => {}
+                Answer::History { .. } | Answer::Marked | Answer::Scan { .. } | Answer::Squeeze { .. } => {}
             }
         }
         if link == Link::Closed {

@@ -113,7 +113,7 @@ impl View {
                 self.follow_choice();
             }
             Answer::Error { text } => return Err(text),
-            Answer::Marked | Answer::Scan { .. } => {}
+            Answer::Marked | Answer::Scan { .. } | Answer::Squeeze { .. } => {}
         }
         Ok(())
     }

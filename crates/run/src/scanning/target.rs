@@ -34,6 +34,7 @@ impl Target {
             }
             None => known(LiveMemory::open(root, pid))?,
         };
+        let memory = memory.directly(pid);
         let mappings = memory.regions().iter().map(mapping).collect();
         Ok(Self { memory, mappings, held: RefCell::default(), stopped: RefCell::default() })
     }

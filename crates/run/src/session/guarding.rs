@@ -142,7 +142,7 @@ impl Session<'_> {
         if here < ranks {
             return false;
         }
-        watch.number += 1;
+        watch.number = self.marks.next_number().max(watch.number + 1);
         let several = stoppers.iter().any(|stopper| stopper.several);
         let newest = stoppers.iter().map(|stopper| stopper.steps).max().unwrap_or(0);
         let together = newest + steps_ahead(watch.step_seconds());

@@ -34,6 +34,14 @@ impl Session<'_> {
                 self.crew.marks(*key);
             }
         }
+        if self.squeeze.is_some() {
+            for entry in entries.iter().skip(begin) {
+                if let Entry::Mark(mark) = entry {
+                    self.hear_squeeze(mark);
+                }
+            }
+            self.see_to_squeeze();
+        }
     }
 
     /// A process ended: what its page still holds.
@@ -59,6 +67,7 @@ impl Session<'_> {
         });
         self.socket = Some(socket);
         self.take_scans(heard.scans);
+        self.take_squeezes(heard.squeezes);
         let said = heard.marks;
         if said.is_empty() {
             return;

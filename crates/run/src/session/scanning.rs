@@ -173,7 +173,7 @@ impl Session<'_> {
         }
     }
 
-    fn tell_client(&mut self, client: u64, answer: &Answer) {
+    pub(super) fn tell_client(&mut self, client: u64, answer: &Answer) {
         if let Some(socket) = &mut self.socket {
             socket.answer_last(client, answer);
         }
