@@ -38,7 +38,8 @@ steps += 1
 said = {"pid": os.getpid(), "steps": steps, "allocated": torch.cuda.memory_allocated(), "reserved": torch.cuda.memory_reserved()}
 if "lowtide_agent" in sys.modules:
     begun = time.perf_counter()
-    said["count"] = meters.count_tensors(torch)
+    found = meters.Census(torch)
+    said["count"] = (found.count, found.host, found.device)
     said["count_ms"] = 1e3 * (time.perf_counter() - begun)
 print(json.dumps(said))
 """

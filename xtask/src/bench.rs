@@ -6,7 +6,7 @@
 mod judged;
 mod serve;
 
-use crate::commands::{cargo, root, run};
+use crate::commands::{cargo, output, root, run};
 use crate::test::python;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -128,9 +128,28 @@ fn marks(rest: &[String]) -> Result<(), String> {
 fn scan(rest: &[String]) -> Result<(), String> {
     run(cargo().args(["build", "--release", "--locked", "-p", "lowtide", "--bin", "lowtide"]))?;
     let python = python("scan-python", &SCAN_PEERS)?;
+    lend_torch(&python)?;
     let program = root().join("xtask/bench/scan/bench.py");
     let lowtide = root().join("target/release/lowtide");
     run(Command::new(python).arg(program).arg(lowtide).args(rest.iter().skip(1)))
+}
+
+/// The frameworks' environment has a torch; where it was made, the bench can import it too.
+fn lend_torch(python: &Path) -> Result<(), String> {
+    let site = |python: &Path| {
+        let found = output(
+            Command::new(python).args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]),
+        )?;
+        Ok::<_, String>(PathBuf::from(found.trim()))
+    };
+    let frameworks = root().join("target/frameworks-python/bin/python");
+    if !frameworks.exists() {
+        return Ok(());
+    }
+    let (own, theirs) = (site(python)?, site(&frameworks)?);
+    let file = own.join("frameworks.pth");
+    std::fs::write(&file, theirs.display().to_string())
+        .map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 
 impl Bench {

@@ -19,9 +19,14 @@ struct Target(Child);
 
 impl Target {
     fn start(code: &str) -> Self {
+        Self::start_with(&[], code)
+    }
+
+    fn start_with(variables: &[(&str, &str)], code: &str) -> Self {
         let code = format!("import sys\n{code}\nprint('ready', flush=True)\nsys.stdin.read()\n");
         let mut child = Command::new(python())
             .args(["-c", &code])
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -285,4 +290,101 @@ fn a_run_that_grows_is_scanned_by_itself_and_its_verdict_names_what_grew() {
     let verdict = json(&stage, &["explain", file.to_str().unwrap(), "--format", "json"]);
     let evidence = verdict["evidence"].to_string();
     assert!(evidence.contains(&holder) && evidence.contains(&class), "{evidence}");
+}
+
+/// Allocators that can be put in the C library's place, where this machine has them (Debian: libjemalloc2,
+/// libtcmalloc-minimal4, libmimalloc2.0).
+const STRANGERS: [(&str, &str); 3] = [
+    ("libjemalloc.so.2", "jemalloc"),
+    ("libtcmalloc_minimal.so.4", "tcmalloc"),
+    ("libmimalloc.so.2.0", "mimalloc"),
+];
+
+/// The libraries of [`STRANGERS`] that are here.
+fn strangers() -> Vec<(String, &'static str)> {
+    let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
+    let place = |file: &str| {
+        folders
+            .iter()
+            .map(|folder| format!("{folder}/{file}"))
+            .find(|path| std::path::Path::new(path).exists())
+    };
+    STRANGERS.iter().filter_map(|(file, name)| Some((place(file)?, *name))).collect()
+}
+
+fn allocator<'a>(scan: &'a Value, name: &str) -> Option<&'a Value> {
+    scan["allocators"].as_array().unwrap().iter().find(|line| line["name"] == name)
+}
+
+#[test]
+fn an_allocator_that_is_not_understood_is_said_and_the_mappings_still_add_up() {
+    let stage = Stage::new();
+    let found = strangers();
+    if found.is_empty() {
+        eprintln!("not tested, for want of jemalloc, tcmalloc and mimalloc on this machine");
+    }
+    let code = "held = [bytearray(b'x' * 300_000) for _ in range(100)]";
+    for (library, name) in found {
+        let target = Target::start_with(&[("LD_PRELOAD", &library)], code);
+        let scan = json(&stage, &["scan", &target.pid(), "--format", "json"]);
+        let line = allocator(&scan, name).unwrap_or_else(|| panic!("no {name} in {}", scan["allocators"]));
+        assert_eq!(line["understood"], false, "{line}");
+        assert_eq!(sum_of_kinds(&scan), scan["rss_bytes"].as_u64().unwrap(), "{name}");
+        // Thirty million bytes that no block can be told of: not given to anybody, and not left out.
+        let other = |kind: &&Value| {
+            ["other_anonymous", "unowned_native", "unexplained"].iter().any(|is| kind["kind"] == *is)
+        };
+        let told: u64 = scan["kinds"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(other)
+            .map(|kind| kind["bytes"].as_u64().unwrap())
+            .sum();
+        assert!(told > 28_000_000, "{name}: {}", scan["kinds"]);
+        let text = String::from_utf8(stage.output(&["scan", &target.pid()]).stdout).unwrap();
+        assert!(text.contains(&format!("allocator {name} is not understood")), "{text}");
+    }
+}
+
+#[test]
+fn python_that_takes_every_object_from_malloc_is_said_and_counted_all_the_same() {
+    let stage = Stage::new();
+    let class = random_name("C");
+    let code = format!("class {class}: pass\nheld = [{class}() for _ in range(500)]");
+    for kind in ["malloc", "malloc_debug", "pymalloc_debug"] {
+        let target = Target::start_with(&[("PYTHONMALLOC", kind)], &code);
+        let scan = json(&stage, &["scan", &target.pid(), "--format", "json"]);
+        assert!(allocator(&scan, &format!("PYTHONMALLOC={kind}")).is_some(), "{}", scan["allocators"]);
+        assert_eq!(
+            allocator(&scan, "pymalloc").is_some(),
+            kind == "pymalloc_debug",
+            "{}",
+            scan["allocators"]
+        );
+        let types = scan["types"].as_array().unwrap();
+        let planted = types.iter().find(|row| row["name"] == class.as_str()).unwrap();
+        assert_eq!(planted["count"], 500, "{kind}");
+    }
+}
+
+#[test]
+fn a_program_of_another_c_library_is_said_to_be_one() {
+    // Debian's musl-tools; without them there is no such program here.
+    let stage = Stage::new();
+    let (source, program) = (stage.path("hold.c"), stage.path("hold"));
+    let code = "#include <stdlib.h>\n#include <stdio.h>\n#include <string.h>\nint main(void) { char *held = malloc(3000000); \
+                memset(held, 1, 3000000); puts(\"ready\"); fflush(stdout); getchar(); return held[7] - 1; }\n";
+    std::fs::write(&source, code).unwrap();
+    let made = Command::new("musl-gcc").arg(&source).arg("-o").arg(&program).status();
+    if !made.is_ok_and(|status| status.success()) {
+        return eprintln!("not tested, for want of musl-gcc on this machine");
+    }
+    let mut child = Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let target = Target(child);
+    let scan = json(&stage, &["scan", &target.pid(), "--format", "json"]);
+    assert_eq!(allocator(&scan, "musl").map(|line| line["understood"].clone()), Some(Value::Bool(false)));
+    assert_eq!(sum_of_kinds(&scan), scan["rss_bytes"].as_u64().unwrap());
 }

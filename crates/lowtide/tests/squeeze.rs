@@ -101,7 +101,8 @@ fn garbage_comes_back_by_the_collector_and_is_still_gone_ten_steps_later() {
     assert!(returned(way(&report, "allocator_trim")) < 10 * MIB, "garbage is not free memory: {report}");
     assert_eq!(running.finish().0, 0);
     // The figures are in the recording too.
-    let told = |mark: &&lowtide_model::Mark| mark.extra.as_deref().is_some_and(|text| text.contains("squeeze"));
+    let told =
+        |mark: &&lowtide_model::Mark| mark.extra.as_deref().is_some_and(|text| text.contains("squeeze"));
     assert!(stage.recording().marks.iter().filter(told).count() >= 4);
 }
 
@@ -122,7 +123,8 @@ fn freed_memory_that_malloc_keeps_comes_back_by_trimming_and_is_not_garbage() {
 #[test]
 fn nothing_to_free_is_said_in_words() {
     let stage = Stage::new();
-    let (running, pid) = start(&stage, &[], &[BEGIN, "held = [bytearray(b'x' * 60_000) for _ in range(300)]\n", STEPS]);
+    let (running, pid) =
+        start(&stage, &[], &[BEGIN, "held = [bytearray(b'x' * 60_000) for _ in range(300)]\n", STEPS]);
     // What the start of the program left behind goes first.
     squeeze(&stage, &pid);
     let output = stage.output(&["squeeze", &pid]);
@@ -197,9 +199,11 @@ gc.collect(); del one; old.clear()
     for (python, body) in bodies.into_iter().filter_map(|(python, body)| Some((python?, body))) {
         let stage = Stage::new();
         let body: String = body.lines().map(|line| format!("    {line}\n")).collect();
-        let code = format!("{planted}try:\n{body}except Alarm:\n    print('rang', flush=True); over.wait()\n");
+        let code =
+            format!("{planted}try:\n{body}except Alarm:\n    print('rang', flush=True); over.wait()\n");
         let (mut running, pid) = start_with(&python, &stage, &[], &[BEGIN, &code]);
-        let mut asked = stage.command(&["squeeze", &pid]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut asked =
+            stage.command(&["squeeze", &pid]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         running.wait_for_line("rang");
         asked.kill().unwrap();
         asked.wait().unwrap();
@@ -231,10 +235,12 @@ fn a_process_that_ends_meanwhile_is_an_answer_too() {
     let (running, pid) = start(&stage, &[], &[BEGIN, waits]);
     let asked = stage.command(&["squeeze", &pid]).stderr(Stdio::piped()).spawn().unwrap();
     support::eventually("the request lies in the page", || {
-        let folder = std::fs::read_dir(stage.path("runtime/lowtide")).ok()?.next()?.ok()?.path().join("marks");
-        let page = std::fs::read_dir(folder).ok()?.filter_map(Result::ok).find(|entry| {
-            entry.file_name().to_string_lossy().starts_with(&format!("{pid}."))
-        })?;
+        let folder =
+            std::fs::read_dir(stage.path("runtime/lowtide")).ok()?.next()?.ok()?.path().join("marks");
+        let page = std::fs::read_dir(folder)
+            .ok()?
+            .filter_map(Result::ok)
+            .find(|entry| entry.file_name().to_string_lossy().starts_with(&format!("{pid}.")))?;
         let bytes = std::fs::read(page.path()).ok()?;
         (bytes.get(256) == Some(&2)).then_some(())
     });

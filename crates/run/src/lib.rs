@@ -4,6 +4,7 @@
 
 mod agent;
 mod anchor;
+mod census;
 pub mod checkpoints;
 mod crew;
 mod gpu;
@@ -326,6 +327,7 @@ fn prepare<'a>(
         scans: Scans::new(options.scans),
         watch: setting.watch,
         squeeze: None,
+        censuses: census::Censuses::default(),
         live: Live::new(key, options.interval),
     }
 }

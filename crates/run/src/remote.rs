@@ -151,23 +151,12 @@ pub(crate) fn ask(
 }
 
 /// Asks a process that has the agent to look for a request now. It does so when its main thread next runs Python code.
-pub(crate) fn nudge(
-    root: &Root,
-    pid: u32,
-    program: Reading<Program>,
-    agent: &Path,
-) -> Result<(), Refusal> {
+pub(crate) fn nudge(root: &Root, pid: u32, program: Reading<Program>, agent: &Path) -> Result<(), Refusal> {
     send(root, pid, program, agent, NUDGE)
 }
 
 /// Has a process run a script that lies in `folder` meanwhile.
-fn send(
-    root: &Root,
-    pid: u32,
-    program: Reading<Program>,
-    folder: &Path,
-    text: &str,
-) -> Result<(), Refusal> {
+fn send(root: &Root, pid: u32, program: Reading<Program>, folder: &Path, text: &str) -> Result<(), Refusal> {
     let program = program.known().ok_or(Refusal::Hidden)?;
     if !program.is_ours {
         return Err(Refusal::OtherUser);

@@ -14,6 +14,7 @@ mod warnings;
 mod ways;
 
 use crate::anchor::{Anchors, View, Why};
+use crate::census::Censuses;
 use crate::crew::{Crew, Reaped};
 use crate::gpu::GpuHelper;
 use crate::guard::{Guarded, Watch};
@@ -106,6 +107,7 @@ pub(crate) struct Session<'a> {
     pub(crate) scans: Scans,
     pub(crate) watch: Option<Box<Watch>>,
     pub(crate) squeeze: Option<Squeeze>,
+    pub(crate) censuses: Censuses,
     pub(crate) live: Live,
 }
 

@@ -4,7 +4,8 @@
 //! running function; the one that holds most samples is the holder, and where it holds few, that is said.
 //! Naming the steps: `path.rs`.
 
-use crate::index::{Index, Slot, Tag, object_of, owner_of};
+use crate::frontier::Frontier;
+use crate::index::{Index, Slot, object_of, owner_of};
 use crate::path::{self, Namer, Top};
 use crate::reader::{Reader, Window};
 use crate::report::Holders;
@@ -37,6 +38,7 @@ pub(crate) struct Node {
 }
 
 /// One climb.
+#[derive(Default)]
 pub(crate) struct Climb {
     pub(crate) nodes: Vec<Node>,
     seen: FxHashMap<u32, u32>,
@@ -64,6 +66,7 @@ pub(crate) struct Ground<'a, 'b> {
     pub(crate) weakref_type: Option<u64>,
     pub(crate) frame_type: Option<u64>,
     pub(crate) module_type: Option<u64>,
+    pub(crate) set_type: Option<u64>,
 }
 
 impl Ground<'_, '_> {
@@ -72,21 +75,77 @@ impl Ground<'_, '_> {
     }
 }
 
-/// Climbs from the types that grew or hold most.
-pub(crate) fn climb(
-    ground: &Ground<'_, '_>,
-    tree: &Tree,
-    rows: &[TypeUse],
-    settings: &Settings,
-) -> Vec<Holders> {
+/// Climbs from the types that grew or hold most: chosen, with their samples, and not yet gone up.
+pub(crate) struct Begun<'r> {
+    chosen: Vec<&'r TypeUse>,
+    climbs: Vec<Climb>,
+}
+
+/// Chooses types and takes samples of them, all in one pass.
+pub(crate) fn begin<'r>(ground: &Ground<'_, '_>, rows: &'r [TypeUse], settings: &Settings) -> Begun<'r> {
     let chosen = choose(rows, settings);
-    let mut climbs: Vec<Climb> =
-        chosen.iter().map(|row| Climb::begin(ground, row, settings.samples)).collect();
-    for climb in &mut climbs {
-        climb.cut = tree.cut;
-        ascend(ground, tree, climb, settings.levels);
+    let mut samplers: Vec<Sampler> = chosen.iter().map(|row| Sampler::new(row, settings.samples)).collect();
+    // Which of the chosen a type is, by its number; one of many thousand types.
+    let place =
+        |found: &Type| chosen.iter().position(|row| found.name == row.name && found.module == row.module);
+    let places: Vec<Option<usize>> = ground.types.all.iter().map(place).collect();
+    if !chosen.is_empty() {
+        ground.index.for_each(|slot, tag, _| {
+            let object = object_of(tag);
+            let Some(kind) = object.or_else(|| owner_of(tag)) else { return };
+            if let Some(sampler) = places.get(kind as usize).copied().flatten().map(|at| &mut samplers[at])
+                && sampler.owned != object.is_some()
+            {
+                sampler.pass(slot, object);
+            }
+        });
     }
-    chosen.iter().zip(&climbs).map(|(row, climb)| report(ground, row, climb)).collect()
+    Begun { chosen, climbs: samplers.into_iter().map(|sampler| sampler.climb).collect() }
+}
+
+impl Begun<'_> {
+    /// All samples.
+    pub(crate) fn wanted(&self, ground: &Ground<'_, '_>) -> Frontier {
+        let mut wanted = Frontier::new(ground.index.slots());
+        self.climbs.iter().flat_map(|climb| &climb.nodes).for_each(|node| wanted.insert(node.slot.id));
+        wanted
+    }
+
+    /// Goes up.
+    pub(crate) fn end(mut self, ground: &Ground<'_, '_>, tree: &Tree, settings: &Settings) -> Vec<Holders> {
+        for climb in &mut self.climbs {
+            climb.cut = tree.cut;
+            ascend(ground, tree, climb, settings.levels);
+        }
+        self.chosen.iter().zip(&self.climbs).map(|(row, climb)| report(ground, row, climb)).collect()
+    }
+}
+
+/// Samples by bytes: of what a type owns if that is more than what it is, else its instances.
+struct Sampler {
+    owned: bool,
+    step: u64,
+    passed: u64,
+    next: u64,
+    climb: Climb,
+}
+
+impl Sampler {
+    fn new(row: &TypeUse, samples: usize) -> Self {
+        let owned = row.owned_bytes > row.own_bytes;
+        let bytes = if owned { row.owned_bytes } else { row.own_bytes };
+        let total = bytes.saturating_add(row.absent_bytes).0;
+        let step = (total / samples.clamp(1, MOST_SAMPLES) as u64).max(1);
+        Self { owned, step, passed: 0, next: step / 2, climb: Climb::default() }
+    }
+
+    fn pass(&mut self, slot: Slot, kind: Option<u32>) {
+        self.passed += slot.end - slot.start;
+        if self.passed > self.next && self.climb.nodes.len() < MOST_SAMPLES {
+            self.next = self.passed + self.step / 2;
+            self.climb.sample(slot, kind);
+        }
+    }
 }
 
 /// The types to climb from: those that grew most, or hold most.
@@ -108,42 +167,6 @@ fn choose<'r>(rows: &'r [TypeUse], settings: &Settings) -> Vec<&'r TypeUse> {
 }
 
 impl Climb {
-    /// Samples by bytes: of what the type owns if that is more than what it is, else its instances.
-    fn begin(ground: &Ground<'_, '_>, row: &TypeUse, samples: usize) -> Self {
-        let types = ground.types.all.iter().enumerate();
-        let same = types.filter(|(_, found)| found.name == row.name && found.module == row.module);
-        let kinds: Vec<u32> = same.map(|(kind, _)| kind as u32).collect();
-        let owned = row.owned_bytes > row.own_bytes;
-        let wanted = |tag: Tag| match (owned, object_of(tag), owner_of(tag)) {
-            (false, Some(kind), _) | (true, None, Some(kind)) => kinds.contains(&kind),
-            _ => false,
-        };
-        let total: u64 =
-            if owned { row.owned_bytes.0 + row.absent_bytes.0 } else { row.own_bytes.0 + row.absent_bytes.0 };
-        let step = (total / samples.clamp(1, MOST_SAMPLES) as u64).max(1);
-        let (mut passed, mut next) = (0, step / 2);
-        let mut climb = Self {
-            nodes: Vec::new(),
-            seen: FxHashMap::default(),
-            parents: FxHashMap::default(),
-            more: Vec::new(),
-            all: 0,
-            best: None,
-            cut: false,
-        };
-        ground.index.for_each(|slot, tag, _| {
-            if !wanted(tag) {
-                return;
-            }
-            passed += slot.end - slot.start;
-            if passed > next && climb.nodes.len() < MOST_SAMPLES {
-                next = passed + step / 2;
-                climb.sample(slot, object_of(tag));
-            }
-        });
-        climb
-    }
-
     fn sample(&mut self, slot: Slot, kind: Option<u32>) {
         let number = self.nodes.len() as u32;
         self.all |= 1 << number;

@@ -60,6 +60,11 @@ pub(crate) fn contents<'a>(
         spent: 0,
     };
     for region in &layout.regions {
+        if let Region::Pool(place) = region {
+            filler.out.index.expect_pool(place.address, place.address + place.size);
+        }
+    }
+    for region in &layout.regions {
         if filler.spent > most_own_bytes {
             filler.out.over_budget += length(*region);
             continue;

@@ -20,7 +20,7 @@ const RESYNC: u64 = 1 << 20;
 /// Chunks that must follow each other for a lost walk to go on.
 const CHAIN: usize = 24;
 /// Bytes of a chunk that tell its type.
-const PEEK: usize = 80;
+const PEEK: usize = 96;
 
 /// A heap to walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +180,9 @@ impl Walker<'_, '_> {
                 && self.candidates.len() < MOST_CANDIDATES
             {
                 self.candidates.push((chunk.at, chunk.size));
+            }
+            if let Some(kind) = kind {
+                self.types.met(kind, &chunk.peek[16..PEEK.min(chunk.size as usize + 8)], chunk.at + 16);
             }
             kind.map_or(RAW, object_tag)
         } else {

@@ -3,7 +3,6 @@
 //! Two bytes a block and one bit for each 16 bytes of a heap: the index of a process full of small blocks stays
 //! far below a tenth of it. Blocks are numbered ("slots") in the order of their addresses.
 
-use rustc_hash::FxHashMap;
 use std::cell::Cell;
 
 /// What a slot is. Below [`FIRST_OWNER`] it has no type; above, the type is that of the object, or of the owner.
@@ -43,6 +42,14 @@ pub(crate) struct Slot {
     pub(crate) id: u32,
     pub(crate) start: u64,
     pub(crate) end: u64,
+}
+
+/// Where the last block was found, for [`Index::slot_near`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Near {
+    span: usize,
+    /// Number of the last chunk in its heap, and where it begins.
+    chunk: Option<(u32, usize)>,
 }
 
 /// What a block lies in.
@@ -122,6 +129,25 @@ impl Starts {
         if rest == 0 { self.select(number) } else { Some(next + rest.trailing_zeros() as usize) }
     }
 
+    /// The bit of number `number`, when the place of one not far before it is known.
+    fn select_after(&self, known: Option<(u32, usize)>, number: u32) -> Option<usize> {
+        const FAR: u32 = 256;
+        let Some((before, at)) = known.filter(|(before, _)| number >= *before && number - before < FAR)
+        else {
+            return self.select(number);
+        };
+        let mut left = number - before;
+        let mut word = at / 64;
+        let mut bits = self.bits.get(word)? >> (at % 64) << (at % 64);
+        while left >= bits.count_ones() {
+            left -= bits.count_ones();
+            word += 1;
+            bits = *self.bits.get(word)?;
+        }
+        (0..left).for_each(|_| bits &= bits - 1);
+        Some(word * 64 + bits.trailing_zeros() as usize)
+    }
+
     /// The bit of number `number`.
     fn select(&self, number: u32) -> Option<usize> {
         let group = self.before.partition_point(|before| *before <= number).checked_sub(1)?;
@@ -138,30 +164,50 @@ impl Starts {
     }
 }
 
-/// From a page to the span on it. Pages without one cost nothing.
+/// From a page to the span on it: two tables, so that a look costs two loads. The first is made of zero pages that
+/// only exist where something was found.
 #[derive(Default)]
 struct Directory {
-    tables: FxHashMap<u64, Box<[u32]>>,
+    /// By the upper part of an address: number of a table and one, 0 for none.
+    first: Vec<u16>,
+    tables: Vec<Box<[u32]>>,
 }
 
 const PAGE_SHIFT: u32 = 12;
 const TABLE_SHIFT: u32 = 12 + 14;
+/// Addresses end at 2^47.
+const FIRST: usize = 1 << (47 - TABLE_SHIFT);
+/// A page of a pool that was seen and not read yet: no pointer to it leads to a type.
+const EXPECTED: u32 = HAS_RAW - 1;
 /// Set in an entry when the span has blocks that are no objects: only those can be owned.
 const HAS_RAW: u32 = 1 << 31;
 
 impl Directory {
     fn set(&mut self, start: u64, end: u64, value: u32) {
-        for page in start >> PAGE_SHIFT..(end + 0xfff) >> PAGE_SHIFT {
-            let table = self.tables.entry(page >> (TABLE_SHIFT - PAGE_SHIFT));
-            table.or_insert_with(|| vec![0; 1 << (TABLE_SHIFT - PAGE_SHIFT)].into())
-                [(page & 0x3fff) as usize] = value;
+        if self.first.is_empty() {
+            self.first = vec![0; FIRST];
+        }
+        for page in start >> PAGE_SHIFT..end.saturating_add(0xfff) >> PAGE_SHIFT {
+            let Some(place) = self.first.get_mut((page >> (TABLE_SHIFT - PAGE_SHIFT)) as usize) else {
+                return;
+            };
+            if *place == 0 {
+                if self.tables.len() >= usize::from(u16::MAX) {
+                    return;
+                }
+                self.tables.push(vec![0; 1 << (TABLE_SHIFT - PAGE_SHIFT)].into());
+                *place = self.tables.len() as u16;
+            }
+            self.tables[usize::from(*place) - 1][(page & 0x3fff) as usize] = value;
         }
     }
 
     #[inline]
     fn get(&self, address: u64) -> u32 {
-        let table = self.tables.get(&(address >> TABLE_SHIFT));
-        table.map_or(0, |table| table[(address >> PAGE_SHIFT & 0x3fff) as usize])
+        match self.first.get((address >> TABLE_SHIFT) as usize) {
+            None | Some(0) => 0,
+            Some(table) => self.tables[usize::from(*table) - 1][(address >> PAGE_SHIFT & 0x3fff) as usize],
+        }
     }
 }
 
@@ -196,6 +242,11 @@ impl Index {
         self.spans.shrink_to_fit();
     }
 
+    /// A pool will be added later.
+    pub(crate) fn expect_pool(&mut self, start: u64, end: u64) {
+        self.directory.set(start, end, EXPECTED);
+    }
+
     /// Adds a pool with its blocks. Everything is added in ascending order of addresses.
     pub(crate) fn add_pool(&mut self, start: u64, end: u64, block: u32, tags: &[Tag]) {
         self.add(start, end, Shape::Pool { block }, tags);
@@ -215,7 +266,7 @@ impl Index {
     }
 
     fn add(&mut self, start: u64, end: u64, shape: Shape, tags: &[Tag]) {
-        if self.tags.len() + tags.len() >= u32::MAX as usize || self.spans.len() >= HAS_RAW as usize - 1 {
+        if self.tags.len() + tags.len() >= u32::MAX as usize || self.spans.len() >= EXPECTED as usize - 1 {
             return;
         }
         let number = self.spans.len() as u32 + 1;
@@ -249,7 +300,7 @@ impl Index {
     pub(crate) fn find(&self, address: u64) -> Option<Slot> {
         let entry = self.directory.get(address) & !HAS_RAW;
         let span = match entry.checked_sub(1) {
-            Some(number) => &self.spans[number as usize],
+            Some(number) => self.spans.get(number as usize)?,
             None => self.single(address)?,
         };
         Self::slot_in(span, address)
@@ -282,8 +333,11 @@ impl Index {
     /// Whether `address` lies in a pool: nothing larger than 512 bytes begins there.
     #[inline]
     pub(crate) fn in_pool(&self, address: u64) -> bool {
-        let number = (self.directory.get(address) & !HAS_RAW).checked_sub(1);
-        number.is_some_and(|number| matches!(self.spans[number as usize].shape, Shape::Pool { .. }))
+        let entry = self.directory.get(address) & !HAS_RAW;
+        let is_pool = |number: u32| {
+            self.spans.get(number as usize).is_some_and(|span| matches!(span.shape, Shape::Pool { .. }))
+        };
+        entry == EXPECTED || entry.checked_sub(1).is_some_and(is_pool)
     }
 
     fn single(&self, address: u64) -> Option<&Span> {
@@ -326,16 +380,31 @@ impl Index {
 
     /// The block of number `id`.
     pub(crate) fn slot(&self, id: u32) -> Option<Slot> {
-        let after = self.spans.partition_point(|span| span.first <= id);
-        let span = self.spans.get(after.checked_sub(1)?)?;
+        self.slot_near(id, &mut Near::default())
+    }
+
+    /// The same for those who go over blocks in ascending order: looks where the last one was first.
+    pub(crate) fn slot_near(&self, id: u32, near: &mut Near) -> Option<Slot> {
         if id as usize >= self.tags.len() {
             return None;
         }
+        let holds = |span: &Span| span.first <= id && id < span.first + span.slots;
+        let found = [near.span, near.span + 1].into_iter().find(|at| self.spans.get(*at).is_some_and(holds));
+        let at = match found {
+            Some(at) => at,
+            None => self.spans.partition_point(|span| span.first <= id).checked_sub(1)?,
+        };
+        if at != near.span {
+            *near = Near { span: at, chunk: None };
+        }
+        let span = self.spans.get(at)?;
         match &span.shape {
             Shape::Pool { block } => Some(pool_slot(span.start, id, id - span.first, *block)),
             Shape::Heap(starts) => {
                 let number = id - span.first;
-                starts.select(number).map(|begin| Self::chunk(span, starts, begin, number))
+                let begin = starts.select_after(near.chunk, number)?;
+                near.chunk = Some((number, begin));
+                Some(Self::chunk(span, starts, begin, number))
             }
             Shape::Single => Some(Slot { id, start: span.start + CHUNK_HEAD, end: span.end }),
         }
@@ -459,8 +528,10 @@ mod tests {
         let mut seen = Vec::new();
         index.for_each(|slot, _, _| seen.push(slot));
         assert_eq!(seen.len(), 8);
+        let mut near = Near::default();
         for slot in seen {
             assert_eq!(index.slot(slot.id), Some(slot));
+            assert_eq!(index.slot_near(slot.id, &mut near), Some(slot));
             assert_eq!(index.find(slot.start), Some(slot));
         }
     }
@@ -474,13 +545,16 @@ mod tests {
             for size in &sizes { heap.push(at, RAW); at += size * 16; }
             let mut index = Index::default();
             index.add_heap(0x40_0000, 0x40_0000 + length, heap);
-            let mut start = 0x40_0000;
+            let (mut start, mut near) = (0x40_0000, Near::default());
             for (id, size) in sizes.iter().enumerate() {
                 let end = start + size * 16;
                 let slot = Slot { id: id as u32, start: start + 16, end };
                 prop_assert_eq!(index.find(start + 16), Some(slot));
                 prop_assert_eq!(index.find(end - 1), Some(slot));
                 prop_assert_eq!(index.slot(id as u32), Some(slot));
+                if id % 3 == 0 {
+                    prop_assert_eq!(index.slot_near(id as u32, &mut near), Some(slot));
+                }
                 start = end;
             }
         }

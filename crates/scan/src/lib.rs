@@ -10,6 +10,7 @@ mod climb;
 mod contents;
 mod diff;
 mod dump;
+mod frontier;
 mod heap;
 mod index;
 mod layout;

@@ -59,8 +59,8 @@ pub struct PythonFacts {
 
 /// The symbols of libpython (or of a static executable) a scan can use. Only the first one matters for counting;
 /// the rest help to name frames and modules.
-pub const SYMBOLS: [&str; 5] =
-    ["PyType_Type", "PyCode_Type", "PyFrame_Type", "PyModule_Type", "_PyWeakref_RefType"];
+pub const SYMBOLS: [&str; 6] =
+    ["PyType_Type", "PyCode_Type", "PyFrame_Type", "PyModule_Type", "_PyWeakref_RefType", "PySet_Type"];
 
 /// What is known about the target besides its pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +120,8 @@ pub struct Settings {
     pub most_climb_bytes: Bytes,
     /// Types whose holders are looked for.
     pub climbs: usize,
+    /// Whether containers that people suspect are looked for.
+    pub suspects: bool,
     /// Types of an earlier scan: the climbs start from those that grew most. Without, from those that hold most.
     pub before: Option<Vec<crate::TypeUse>>,
     /// Instances of a type a climb starts from.
@@ -134,6 +136,7 @@ impl Default for Settings {
             most_own_bytes: Bytes::from_mib(2048),
             most_climb_bytes: Bytes(u64::MAX),
             climbs: 3,
+            suspects: true,
             before: None,
             samples: 48,
             levels: 40,

@@ -4,9 +4,11 @@
 //! Pillow or torch. Text, digits and bytes are barred as sources: data there can look like pointers.
 //! Depth does not help: a search in depth gave 38 MB of weights to the wrong type.
 
-use crate::index::{Index, Slot, object_of, owned_tag, owner_of};
+use crate::frontier::Frontier;
+use crate::index::{Index, Near, Slot, object_of, owned_tag, owner_of};
 use crate::reader::{Reader, Window, plausible, word};
-use crate::types::Types;
+use crate::suspects::{LARGEST_TABLE, MOST_FOUND, Place};
+use crate::types::{Type, Types};
 
 /// Larger raw blocks are read on only if their beginning is mostly pointers.
 const WHOLE: u64 = 64 << 10;
@@ -26,6 +28,8 @@ pub(crate) struct Owned {
     pub(crate) cut: bool,
     /// Bits of large raw blocks in which no word points anywhere: data, not worth reading again.
     pub(crate) barren: Vec<u64>,
+    /// Where names that people suspect stand in tables.
+    pub(crate) places: Vec<Place>,
 }
 
 /// Whether a range had pointers.
@@ -35,14 +39,33 @@ enum Led {
     Somewhere,
 }
 
+/// The words of an object of one type that can be pointers: before the object proper, and from there to an end.
+#[derive(Clone, Copy)]
+struct Words {
+    head: u64,
+    from: u64,
+    /// The end, unless all of the block counts.
+    to: Option<u64>,
+}
+
+impl Words {
+    /// Nothing where a type has none.
+    fn of(found: &Type, types: &Types<'_>) -> Option<Self> {
+        const LONG: u64 = 1 << 40;
+        let (head, from, to) = found.pointers(LONG, types.version);
+        (to > from || head > 0).then_some(Self { head, from, to: Some(to).filter(|to| *to < LONG) })
+    }
+}
+
 /// Marks every raw block that an object leads to with the type of its owner.
 pub(crate) fn own(reader: &Reader<'_>, index: &Index, types: &Types<'_>, most_read: u64) -> Owned {
     let mut search = Search {
         reader,
         index,
         types,
-        next: Vec::new(),
-        fresh: vec![0; index.slots() / 64 + 1],
+        words: types.all.iter().map(|found| Words::of(found, types)).collect(),
+        next: Frontier::new(index.slots()),
+        spare: Frontier::new(index.slots()),
         window: Window::new(64 << 10),
         found: Owned { barren: vec![0; index.slots() / 64 + 1], ..Owned::default() },
     };
@@ -63,10 +86,12 @@ struct Search<'a, 'b> {
     reader: &'b Reader<'a>,
     index: &'b Index,
     types: &'b Types<'a>,
+    /// By type.
+    words: Vec<Option<Words>>,
     /// Blocks claimed at this level.
-    next: Vec<u32>,
-    /// The same as bits.
-    fresh: Vec<u64>,
+    next: Frontier,
+    /// An empty one, for the level after.
+    spare: Frontier,
     window: Window,
     found: Owned,
 }
@@ -82,29 +107,26 @@ impl Search<'_, '_> {
     }
 
     fn object(&mut self, slot: Slot, kind: u32) {
-        let Some(found) = self.types.get(kind) else { return };
-        let skip = self.types.skip() as u64;
+        let Some(Some(words)) = self.words.get(kind as usize).copied() else { return };
         let size = (slot.end - slot.start).saturating_sub(self.types.overhead());
-        let (head, from, to) = found.pointers(size, self.types.version);
-        if to <= from && head == 0 {
-            return;
+        let start = slot.start + self.types.skip() as u64;
+        if words.head > 0 {
+            self.range(start, 0, words.head.min(size), kind);
         }
-        let start = slot.start + skip;
-        self.range(start, 0, head, kind);
-        self.range(start, from, to.max(from), kind);
+        self.range(start, words.from, words.to.map_or(size, |to| to.min(size)), kind);
     }
 
     /// Claims what the words of `[start + from, start + to)` lead to.
     fn range(&mut self, start: u64, from: u64, to: u64, kind: u32) -> Led {
         let mut led = Led::Nowhere;
-        let Self { reader, index, types, next, fresh, window, .. } = self;
+        let Self { reader, index, types, next, window, .. } = self;
         window.words(reader, (start + from, start + to), |_, stored| {
             // 3.12 marks the pointer to an instance's values by taking one away.
             let address = stored.wrapping_add(u64::from(stored & 7 == 7));
             if plausible(address) && index.covers(address) {
                 led = Led::Somewhere;
                 if let Some(slot) = index.find_raw(address) {
-                    claim(index, types, (next, fresh), slot.id, kind);
+                    claim(index, types, next, slot.id, kind);
                 }
             }
         });
@@ -112,21 +134,40 @@ impl Search<'_, '_> {
     }
 
     fn level(&mut self) {
-        let mut now = std::mem::take(&mut self.next);
-        self.found.blocks += now.len() as u64;
-        now.iter().for_each(|id| self.fresh[*id as usize / 64] = 0);
-        now.sort_unstable();
-        for id in now {
-            let (Some(slot), Some(kind)) = (self.index.slot(id), owner_of(self.index.tag(id))) else {
+        let spare = std::mem::take(&mut self.spare);
+        let mut now = std::mem::replace(&mut self.next, spare);
+        self.found.blocks += now.len();
+        let (mut from, mut near) = (0, Near::default());
+        while let Some(id) = now.take(from) {
+            from = id + 1;
+            let slot = self.index.slot_near(id, &mut near);
+            let (Some(slot), Some(kind)) = (slot, owner_of(self.index.tag(id))) else {
                 continue;
             };
             let size = (slot.end - slot.start) & !7;
             let whole = size <= WHOLE || self.mostly_pointers(slot);
             let led = self.range(slot.start, 0, if whole { size } else { 4096 }, kind);
+            if size <= LARGEST_TABLE && led == Led::Somewhere {
+                self.names(slot.start, size);
+            }
             if whole && led == Led::Nowhere && size > BARREN {
                 self.found.barren[id as usize / 64] |= 1 << (id % 64);
             }
         }
+        self.spare = now;
+    }
+
+    /// Remembers where suspected names stand in a table that was just read.
+    fn names(&mut self, start: u64, size: u64) {
+        let Self { reader, types, window, found, .. } = self;
+        if types.names.is_empty() || found.places.len() >= MOST_FOUND {
+            return;
+        }
+        window.words(reader, (start, start + size), |at, stored| {
+            if let Some(suspect) = types.names.get(stored) {
+                found.places.push(Place { suspect, value: at + 8, table: start });
+            }
+        });
     }
 
     /// Whether the beginning of a large block is a table of pointers, not data.
@@ -142,17 +183,15 @@ impl Search<'_, '_> {
     }
 }
 
-fn claim(index: &Index, types: &Types<'_>, (next, fresh): (&mut Vec<u32>, &mut [u64]), id: u32, kind: u32) {
-    let (place, bit) = (id as usize / 64, 1 << (id % 64));
+fn claim(index: &Index, types: &Types<'_>, next: &mut Frontier, id: u32, kind: u32) {
     match owner_of(index.tag(id)) {
         None => {
             index.set_tag(id, owned_tag(kind));
-            fresh[place] |= bit;
-            next.push(id);
+            next.insert(id);
         }
         // Two objects equally near: the plain one owns it, the one that takes part in cycles only looks at it
         // (an array and the memoryview on it).
-        Some(owner) if owner != kind && fresh[place] & bit != 0 => {
+        Some(owner) if owner != kind && next.contains(id) => {
             let gc = |kind| types.get(kind).is_some_and(crate::types::Type::has_gc);
             if gc(owner) && !gc(kind) {
                 index.set_tag(id, owned_tag(kind));

@@ -90,6 +90,7 @@ pub(crate) fn read_pool(
         let Some(block) = bytes.get(at..at + size) else { continue };
         if let Some(kind) = types.classify(block, size as u64, index) {
             *tag = object_tag(kind);
+            types.met(kind, block, address + at as u64);
         }
     }
     let absent = head.used_bytes().saturating_sub(bytes.len());

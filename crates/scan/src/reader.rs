@@ -135,7 +135,7 @@ pub(crate) struct Window {
 }
 
 /// What a window reads at a place it did not come from.
-const LEAST_AHEAD: usize = 2 << 10;
+const LEAST_AHEAD: usize = 4 << 10;
 
 impl Window {
     pub(crate) fn new(size: usize) -> Self {
@@ -148,20 +148,31 @@ impl Window {
     }
 
     /// At least `need` bytes from `address` on, as many as are at hand; reads on, but never past `end`.
+    #[inline]
     pub(crate) fn at(&mut self, reader: &Reader<'_>, address: u64, need: usize, end: u64) -> Option<&[u8]> {
+        self.skip_to(reader, address, need, end).map(|skip| &self.buffer[skip..self.length])
+    }
+
+    /// The place in the buffer of at least `need` bytes from `address` on.
+    #[inline]
+    fn skip_to(&mut self, reader: &Reader<'_>, address: u64, need: usize, end: u64) -> Option<usize> {
         let inside = address >= self.start
             && address.saturating_add(need as u64) <= self.start.saturating_add(self.length as u64);
         if !inside {
-            let last = self.start.saturating_add(self.length as u64);
-            let on = address >= self.start && address <= last.saturating_add(LEAST_AHEAD as u64);
-            self.ahead =
-                if on { self.ahead * 2 } else { LEAST_AHEAD }.clamp(need, self.buffer.len().max(need));
-            let want = self.ahead.min(self.buffer.len()).min(end.saturating_sub(address) as usize);
-            self.start = address;
-            self.length = reader.fill(address, &mut self.buffer[..want]);
+            self.refill(reader, address, need, end);
         }
         let skip = (address - self.start) as usize;
-        self.buffer[..self.length].get(skip..).filter(|rest| rest.len() >= need)
+        (self.length.saturating_sub(skip) >= need).then_some(skip)
+    }
+
+    #[cold]
+    fn refill(&mut self, reader: &Reader<'_>, address: u64, need: usize, end: u64) {
+        let last = self.start.saturating_add(self.length as u64);
+        let on = address >= self.start && address <= last.saturating_add(LEAST_AHEAD as u64);
+        self.ahead = if on { self.ahead * 2 } else { LEAST_AHEAD }.clamp(need, self.buffer.len().max(need));
+        let want = self.ahead.min(self.buffer.len()).min(end.saturating_sub(address) as usize);
+        self.start = address;
+        self.length = reader.fill(address, &mut self.buffer[..want]);
     }
 }
 
@@ -176,16 +187,17 @@ impl Window {
     ) {
         while at.saturating_add(8) <= end {
             let need = ((end - at).min(LEAST_AHEAD as u64) & !7) as usize;
-            let whole = self.at(reader, at, need, u64::MAX).is_some();
-            let Some(bytes) = self.at(reader, at, if whole { need } else { 8 }, u64::MAX) else {
+            let whole = self.skip_to(reader, at, need, u64::MAX);
+            let Some(skip) = whole.or_else(|| self.skip_to(reader, at, 8, u64::MAX)) else {
                 at = (at / PAGE as u64 + 1) * PAGE as u64;
                 continue;
             };
-            let count = bytes.len().min(need) / 8;
-            for number in 0..count {
-                each(at + number as u64 * 8, word(bytes, number * 8));
+            let bytes = &self.buffer[skip..self.length];
+            let (words, _) = bytes[..bytes.len().min(need)].as_chunks::<8>();
+            for bytes in words {
+                each(at, u64::from_le_bytes(*bytes));
+                at += 8;
             }
-            at += count as u64 * 8;
         }
     }
 }

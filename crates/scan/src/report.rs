@@ -232,7 +232,7 @@ pub struct Suspect {
     pub holder: String,
     /// Type of the container.
     pub container: String,
-    /// Entries.
+    /// Entries; 0 where it does not tell.
     pub count: u64,
     /// Bytes reached from it, up to a bound.
     pub bytes: Bytes,

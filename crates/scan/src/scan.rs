@@ -1,6 +1,6 @@
 //! A scan from begin to end.
 
-use crate::climb::{Ground, climb};
+use crate::climb::{self, Ground};
 use crate::contents::{Contents, contents};
 use crate::layout::{Layout, layout};
 use crate::mappings;
@@ -34,6 +34,10 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
     let skip = if debug_hooks(facts) { DEBUG_HEAD } else { 0 };
     let mut types = Types::new(&reader, version, type_type, skip);
     let contents = contents(&reader, &layout, &mut types, settings.most_own_bytes.0);
+    if settings.suspects {
+        let text_type = types.all.iter().find(|found| found.is_plain_text()).map_or(0, |found| found.address);
+        types.names.look_in_the_interpreter(&reader, text_type);
+    }
     let owned = own(&reader, &contents.index, &types, layout.resident.total().saturating_mul(OWN_READS));
     let totals = totals(&layout, &contents, &mut types);
     let rows = Totals::types(&types);
@@ -49,10 +53,11 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
         weakref_type: facts.symbol("_PyWeakref_RefType"),
         frame_type: facts.symbol("PyFrame_Type"),
         module_type: facts.symbol("PyModule_Type"),
+        set_type: facts.symbol("PySet_Type"),
     };
     reader.refresh();
     let (holders, tree_bytes) = holders(&ground, &rows, settings);
-    let suspects = suspects(&ground);
+    let suspects = if settings.suspects { suspects(&ground, &owned.places) } else { Vec::new() };
     let mut scan = Scan {
         holders,
         suspects,
@@ -76,8 +81,9 @@ fn holders(ground: &Ground<'_, '_>, rows: &[TypeUse], settings: &Settings) -> (V
     if settings.climbs == 0 || rows.is_empty() {
         return (Vec::new(), 0);
     }
-    let tree = Tree::grow(ground);
-    (climb(ground, &tree, rows, settings), tree.own_bytes())
+    let begun = climb::begin(ground, rows, settings);
+    let tree = Tree::grow(ground, begun.wanted(ground));
+    (begun.end(ground, &tree, settings), tree.own_bytes())
 }
 
 /// The interpreter, as far as a scan needs it.
@@ -137,13 +143,15 @@ fn debug_hooks(facts: &Facts) -> bool {
     facts.python_malloc.as_deref().is_some_and(|name| name.contains("debug"))
 }
 
-/// Allocators by the libraries that are mapped.
+/// Allocators by how the libraries that are mapped begin.
 const STRANGERS: [(&str, &str); 4] = [
     ("libjemalloc", "jemalloc"),
     ("libtcmalloc", "tcmalloc"),
     ("libmimalloc", "mimalloc"),
     ("ld-musl", "musl"),
 ];
+/// musl's own file where its loader is only a link to it; glibc's has a number behind it.
+const MUSL: &str = "libc.so";
 
 fn allocators(facts: &Facts, memory: &dyn Memory, layout: &Layout, contents: &Contents) -> Vec<Allocator> {
     let line = |name: &str, understood: bool, note: &str| Allocator {
@@ -165,8 +173,9 @@ fn allocators(facts: &Facts, memory: &dyn Memory, layout: &Layout, contents: &Co
             .iter()
             .any(|map| map.name.rsplit('/').next().is_some_and(|file| file.starts_with(part)))
     };
+    let musl = memory.mappings().iter().any(|map| map.name.rsplit('/').next() == Some(MUSL));
     for (file, name) in STRANGERS {
-        if mapped(file) {
+        if mapped(file) || name == "musl" && musl {
             all.push(line(
                 name,
                 false,

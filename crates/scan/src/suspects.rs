@@ -4,16 +4,22 @@
 //! They are reported even when tiny, because people spend weeks on them.
 
 use crate::climb::{Ground, object_at};
-use crate::index::{RAW, Slot, object_of, owner_of};
+use crate::index::{Slot, object_of};
 use crate::names::{self, DICT_KEYS, DICT_USED, DICT_VALUES, Table};
-use crate::reader::{Window, plausible, word};
+use crate::reader::{Reader, Window, plausible, word};
 use crate::report::Suspect;
 use crate::types::{Family, Type, Version};
 use lowtide_model::Bytes;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Name of an attribute or global, and what people call it.
-const SUSPECTS: [(&str, &str); 22] = [
+const SUSPECTS: [(&str, &str); 28] = [
+    ("grads", "collected gradients"),
+    ("gradients", "collected gradients"),
+    ("queue", "queue"),
+    ("replay_buffer", "replay buffer"),
+    ("seen", "seen items"),
+    ("results", "results"),
     ("log_history", "trainer log history"),
     ("history", "history"),
     ("losses", "metric list"),
@@ -37,25 +43,112 @@ const SUSPECTS: [(&str, &str); 22] = [
     ("_data_queue", "loader queue"),
     ("buffer", "buffer"),
 ];
+/// A type whose every object holds a cache: the label for it. C code has it, so no attribute leads there.
+const CACHES: (&str, &str, &str) = ("functools", "_lru_cache_wrapper", "lru_cache");
 /// Blocks followed from one container.
 const MOST_BLOCKS: usize = 20_000;
 /// Containers reported, and looked at.
 const MOST_SHOWN: usize = 24;
-const MOST_FOUND: usize = 512;
+pub(crate) const MOST_FOUND: usize = 512;
+/// Texts that are names, and objects whose attributes are looked at.
+const MOST_NAMES: usize = 4096;
+const MOST_OBJECTS: usize = 1 << 16;
+/// Where a set keeps the number of its entries.
+const SET_USED: u64 = 24;
 /// Types with more instances than this keep no single container of interest.
 const MOST_INSTANCES: u64 = 4096;
 
+/// Larger tables of keys belong to data, not to attributes or globals.
+pub(crate) const LARGEST_TABLE: u64 = 16 << 10;
+
 /// Looks for all suspects.
-pub(crate) fn suspects(ground: &Ground<'_, '_>) -> Vec<Suspect> {
-    let finder = Finder { ground };
-    let names = finder.names();
-    if names.is_empty() {
+pub(crate) fn suspects(ground: &Ground<'_, '_>, places: &[Place]) -> Vec<Suspect> {
+    if places.is_empty() {
         return Vec::new();
     }
-    let mut found = together(finder.containers(&names));
+    let mut found = together(Finder { ground }.containers(places));
     found.sort_by_key(|suspect| std::cmp::Reverse((suspect.bytes, suspect.count)));
     found.truncate(MOST_SHOWN);
     found
+}
+
+/// Texts of the target that are a suspect's name, by address. Heard while objects are counted.
+pub(crate) struct Names {
+    /// Where text begins in a text object.
+    offset: usize,
+    /// Bits of the lengths that names have.
+    lengths: u64,
+    known: FxHashMap<u64, usize>,
+    /// Bits by address: most words are no name, and one load tells.
+    filter: Box<[u64; FILTER]>,
+}
+
+const FILTER: usize = 64;
+
+impl Names {
+    pub(crate) fn new(version: Version) -> Self {
+        Self {
+            offset: if version >= Version(3, 12) { 40 } else { 48 },
+            lengths: SUSPECTS.iter().fold(0, |bits, (name, _)| bits | 1 << name.len()),
+            known: FxHashMap::default(),
+            filter: Box::new([0; FILTER]),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    const fn place(address: u64) -> (usize, u64) {
+        let hash = (address >> 4 ^ address >> 16) as usize % (FILTER * 64);
+        (hash / 64, 1 << (hash % 64))
+    }
+
+    /// The name at an address.
+    #[inline]
+    pub(crate) fn get(&self, address: u64) -> Option<usize> {
+        let (word, bit) = Self::place(address);
+        if self.filter[word] & bit == 0 { None } else { self.known.get(&address).copied() }
+    }
+
+    /// Takes note of a text object, given its first bytes.
+    #[inline]
+    pub(crate) fn hear(&mut self, bytes: &[u8], at: u64) {
+        let length = word(bytes, 16);
+        if length < 64 && self.lengths >> length & 1 == 1 {
+            self.compare(bytes, length as usize, at);
+        }
+    }
+
+    fn compare(&mut self, bytes: &[u8], length: usize, at: u64) {
+        let text = bytes.get(self.offset..self.offset + length);
+        let same = |(name, _): &(&str, &str)| text == Some(name.as_bytes());
+        if let Some(suspect) = SUSPECTS.iter().position(same)
+            && self.known.len() < MOST_NAMES
+        {
+            let (word, bit) = Self::place(at);
+            self.filter[word] |= bit;
+            self.known.insert(at, suspect);
+        }
+    }
+
+    /// From 3.11 on, names the standard library uses as well are part of the interpreter's own data.
+    pub(crate) fn look_in_the_interpreter(&mut self, reader: &Reader<'_>, text_type: u64) {
+        const LARGEST: u64 = 64 << 20;
+        let mappings = reader.memory().mappings().iter();
+        let data = mappings.filter(|map| map.readable && map.writable && !map.shared && map.inode != 0);
+        for map in data.filter(|map| map.name.contains("python") && map.end - map.start <= LARGEST) {
+            for (start, end) in reader.memory().present(map.start, map.end) {
+                let mut bytes = vec![0; (end - start) as usize];
+                let got = reader.fill(start, &mut bytes);
+                let texts =
+                    (0..got.saturating_sub(64)).step_by(8).filter(|at| word(&bytes, at + 8) == text_type);
+                for at in texts {
+                    self.hear(&bytes[at..got], start + at as u64);
+                }
+            }
+        }
+    }
 }
 
 /// One line for all instances of a class that have the same attribute.
@@ -77,22 +170,43 @@ fn together(found: Vec<Suspect>) -> Vec<Suspect> {
     lines
 }
 
-/// Which suspect's name the text at the beginning of `bytes` is.
-fn suspect_at(bytes: &[u8], offset: usize) -> Option<usize> {
-    let (length, text) = (word(bytes, 16) as usize, bytes.get(offset..)?);
-    let same = |(name, _): &(&str, &str)| length == name.len() && text.starts_with(name.as_bytes());
-    SUSPECTS.iter().position(same)
-}
-
 struct Finder<'a, 'b, 'c> {
     ground: &'c Ground<'a, 'b>,
 }
 
 /// A dict's table that has a suspect among its keys: where its value is, or its number where values are elsewhere.
-struct Place {
-    suspect: usize,
-    value: u64,
-    table: u64,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) suspect: usize,
+    pub(crate) value: u64,
+    pub(crate) table: u64,
+}
+
+/// Who uses tables with suspected names.
+#[derive(Default)]
+struct Users {
+    dicts: FxHashMap<u64, u64>,
+    classes: FxHashMap<u64, u32>,
+    /// Objects of those classes.
+    instances: Vec<(u32, u64)>,
+    /// Objects of [`CACHES`].
+    caches: Vec<u64>,
+}
+
+/// What objects of a type are here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Role {
+    dict: bool,
+    instance: bool,
+    cache: bool,
+}
+
+impl Role {
+    fn of(kind: u32, found: &Type, wanted: &FxHashSet<u32>) -> Self {
+        let instance = found.count <= MOST_INSTANCES && wanted.contains(&kind);
+        let cache = (found.module.as_str(), found.name.as_str()) == (CACHES.0, CACHES.1);
+        Self { dict: found.family() == Family::Dict, instance, cache }
+    }
 }
 
 impl Finder<'_, '_, '_> {
@@ -104,132 +218,119 @@ impl Finder<'_, '_, '_> {
         self.ground.types.version
     }
 
-    /// Texts of the target that are a suspect's name, by address.
-    fn names(&self) -> FxHashMap<u64, usize> {
-        let mut names = FxHashMap::default();
-        let offset: usize = if self.version() >= Version(3, 12) { 40 } else { 48 };
-        let mut window = Window::new(64 << 10);
-        self.ground.index.for_each(|slot, tag, _| {
-            let Some(found) = object_of(tag).and_then(|kind| self.ground.types.get(kind)) else { return };
-            if found.family() != Family::Str || slot.end - slot.start > 128 {
-                return;
-            }
-            let size = (slot.end - slot.start) as usize;
-            let Some(bytes) = window.at(self.ground.reader, slot.start, size, u64::MAX) else { return };
-            names.extend(suspect_at(bytes, offset).map(|suspect| (slot.start, suspect)));
-        });
-        self.static_names(offset, &mut names);
-        names
-    }
-
-    /// From 3.11 on, names the standard library uses as well are part of the interpreter's own data.
-    fn static_names(&self, offset: usize, names: &mut FxHashMap<u64, usize>) {
-        const LARGEST: u64 = 64 << 20;
-        let text_type =
-            self.ground.types.all.iter().find(|found| found.is_plain_text()).map_or(0, |found| found.address);
-        let mappings = self.ground.reader.memory().mappings().iter();
-        let data = mappings.filter(|map| map.readable && map.writable && !map.shared && map.inode != 0);
-        for map in data.filter(|map| map.name.contains("python") && map.end - map.start <= LARGEST) {
-            for (start, end) in self.ground.reader.memory().present(map.start, map.end) {
-                let mut bytes = vec![0; (end - start) as usize];
-                let got = self.ground.reader.fill(start, &mut bytes);
-                for at in
-                    (0..got.saturating_sub(64)).step_by(8).filter(|at| word(&bytes, at + 8) == text_type)
-                {
-                    let found = suspect_at(&bytes[at..got], offset);
-                    names.extend(found.map(|suspect| (start + at as u64, suspect)));
-                }
-            }
-        }
-    }
-
-    /// Tables of dicts with such a name among their keys.
-    fn places(&self, names: &FxHashMap<u64, usize>) -> Vec<Place> {
-        let mut places = Vec::new();
-        let mut window = Window::new(64 << 10);
-        self.ground.index.for_each(|slot, tag, _| {
-            let raw = tag == RAW || owner_of(tag).is_some();
-            if !raw || slot.end - slot.start > 16 << 10 || places.len() >= MOST_FOUND {
-                return;
-            }
-            window.words(self.ground.reader, (slot.start, slot.end & !7), |at, stored| {
-                if let Some(suspect) = names.get(&stored)
-                    && places.len() < MOST_FOUND
-                {
-                    places.push(Place { suspect: *suspect, value: at + 8, table: slot.start });
-                }
-            });
-        });
-        places
-    }
-
-    fn containers(&self, names: &FxHashMap<u64, usize>) -> Vec<Suspect> {
-        let places = self.places(names);
+    fn containers(&self, places: &[Place]) -> Vec<Suspect> {
         let tables: FxHashSet<u64> = places.iter().map(|place| place.table).collect();
-        let (dicts, classes) = self.users(&tables);
+        let users = self.users(&tables);
         let mut found = Vec::new();
-        for place in &places {
-            if let Some(dict) = dicts.get(&place.table) {
+        for place in places {
+            if let Some(dict) = users.dicts.get(&place.table) {
                 let module = names::text_in_dict(self.ground.reader, self.version(), *dict, "__name__");
                 let holder = module.map_or(String::new(), |module| format!("module {module}"));
                 let value = self.word(place.value).unwrap_or(0);
                 found.extend(self.measure(place.suspect, holder, value));
             }
-            if let Some(kind) = classes.get(&place.table) {
-                self.instances(place, *kind, &mut found);
+            if let Some(kind) = users.classes.get(&place.table) {
+                let instances = users.instances.iter().filter(|(of, _)| of == kind).map(|(_, at)| *at);
+                self.instances(place, *kind, instances, &mut found);
             }
+        }
+        for at in &users.caches {
+            found.extend(self.cache(*at));
         }
         found
     }
 
-    /// Who uses these tables: dicts with a table of their own, and classes whose instances share one.
-    fn users(&self, tables: &FxHashSet<u64>) -> (FxHashMap<u64, u64>, FxHashMap<u64, u32>) {
-        let mut dicts = FxHashMap::default();
+    /// The largest dict that an object of [`CACHES`] points to.
+    fn cache(&self, at: u64) -> Option<Suspect> {
+        const FIELDS: u64 = 16;
+        let slot = self.ground.index.find(at)?;
+        let dicts =
+            (2..FIELDS).map(|field| at + field * 8).filter(|place| *place < slot.end).filter_map(|place| {
+                let value = self.word(place).filter(|value| plausible(*value))?;
+                let slot = self.ground.index.find(value)?;
+                let found = self.ground.types.get(object_of(self.ground.index.tag(slot.id))?)?;
+                let is_dict = found.family() == Family::Dict && object_at(self.ground, slot, found) == value;
+                is_dict.then(|| Some((self.word(value + DICT_USED)?, slot, found)))?
+            });
+        let (count, slot, found) = dicts.max_by_key(|(count, ..)| *count).filter(|(count, ..)| *count > 0)?;
+        let (bytes, at_least) = self.reach(slot);
+        Some(Suspect {
+            label: CACHES.2.to_owned(),
+            attribute: CACHES.2.to_owned(),
+            holder: String::new(),
+            container: found.name.clone(),
+            count,
+            bytes: Bytes(bytes),
+            at_least,
+        })
+    }
+
+    /// Who uses these tables: dicts with a table of their own, and classes whose instances share one. One pass over all
+    /// blocks, which reads dicts only.
+    fn users(&self, tables: &FxHashSet<u64>) -> Users {
+        let mut users = Users { classes: self.classes(tables), ..Users::default() };
+        let wanted: FxHashSet<u32> = users.classes.values().copied().collect();
+        let types = self.ground.types.all.iter().enumerate();
+        let roles: Vec<Role> = types.map(|(kind, found)| Role::of(kind as u32, found, &wanted)).collect();
         let mut window = Window::new(64 << 10);
         self.ground.index.for_each(|slot, tag, _| {
-            let Some(found) = object_of(tag).and_then(|kind| self.ground.types.get(kind)) else { return };
-            if found.family() != Family::Dict {
+            let Some(kind) = object_of(tag) else { return };
+            let role = roles.get(kind as usize).copied().unwrap_or_default();
+            if role == Role::default() {
                 return;
             }
+            let Some(found) = self.ground.types.get(kind) else { return };
             let at = object_at(self.ground, slot, found);
-            let Some(bytes) = window.at(self.ground.reader, at, 48, u64::MAX) else { return };
-            let (keys, values) = (word(bytes, DICT_KEYS as usize), word(bytes, DICT_VALUES as usize));
-            if values == 0 && tables.contains(&keys) {
-                dicts.insert(keys, at);
+            if role.cache && users.caches.len() < MOST_FOUND {
+                users.caches.push(at);
+            }
+            if role.instance && users.instances.len() < MOST_OBJECTS {
+                users.instances.push((kind, at));
+            }
+            if role.dict
+                && let Some(bytes) = window.at(self.ground.reader, at, 48, u64::MAX)
+            {
+                let (keys, values) = (word(bytes, DICT_KEYS as usize), word(bytes, DICT_VALUES as usize));
+                if values == 0 && tables.contains(&keys) {
+                    users.dicts.insert(keys, at);
+                }
             }
         });
+        users
+    }
+
+    fn classes(&self, tables: &FxHashSet<u64>) -> FxHashMap<u64, u32> {
         let mut classes = FxHashMap::default();
-        for (kind, found) in
-            self.ground.types.all.iter().enumerate().filter(|(_, found)| found.is_heap_type())
-        {
+        let types = self.ground.types.all.iter().enumerate();
+        for (kind, found) in types.filter(|(_, found)| found.is_heap_type()) {
             // Where a class keeps the table moves from version to version; it is one of its last fields.
             let fields = (50..125).filter_map(|field| self.word(found.address + field * 8));
             fields.filter(|table| tables.contains(table)).for_each(|table| {
                 classes.insert(table, kind as u32);
             });
         }
-        (dicts, classes)
+        classes
     }
 
     /// The attribute of every instance of a class.
-    fn instances(&self, place: &Place, kind: u32, out: &mut Vec<Suspect>) {
-        let Some(found) = self.ground.types.get(kind).filter(|found| found.count <= MOST_INSTANCES) else {
-            return;
-        };
+    fn instances(
+        &self,
+        place: &Place,
+        kind: u32,
+        instances: impl Iterator<Item = u64>,
+        out: &mut Vec<Suspect>,
+    ) {
+        let Some(found) = self.ground.types.get(kind) else { return };
         let Some(table) = Table::read(self.ground.reader, self.version(), place.table) else { return };
         let Some(index) =
             place.value.checked_sub(8 + table.entries + table.key).map(|bytes| bytes / table.step)
         else {
             return;
         };
-        let tag = crate::index::object_tag(kind);
-        self.ground.index.for_each(|slot, other, _| {
-            if other == tag && out.len() < MOST_FOUND {
-                let at = object_at(self.ground, slot, found);
-                let value = self.attribute(found, at, index, place.suspect);
-                out.extend(value.and_then(|value| self.measure(place.suspect, found.name.clone(), value)));
-            }
-        });
+        for at in instances.take(MOST_FOUND.saturating_sub(out.len())) {
+            let value = self.attribute(found, at, index, place.suspect);
+            out.extend(value.and_then(|value| self.measure(place.suspect, found.name.clone(), value)));
+        }
     }
 
     fn attribute(&self, found: &Type, at: u64, index: u64, suspect: usize) -> Option<u64> {
@@ -264,10 +365,7 @@ impl Finder<'_, '_, '_> {
         if object_at(self.ground, slot, found) != value {
             return None;
         }
-        if !matches!(found.family(), Family::List | Family::Dict | Family::Tuple) {
-            return None;
-        }
-        let count = self.word(value + DICT_USED).filter(|count| *count > 0)?;
+        let count = self.entries(found, slot, value)?;
         let (bytes, at_least) = self.reach(slot);
         let (attribute, label) = SUSPECTS[suspect];
         Some(Suspect {
@@ -279,6 +377,39 @@ impl Finder<'_, '_, '_> {
             bytes: Bytes(bytes),
             at_least,
         })
+    }
+
+    /// How many entries a container has; 0 where it does not tell (an object of some class). Nothing when it is empty or none.
+    fn entries(&self, found: &Type, slot: Slot, at: u64) -> Option<u64> {
+        let some = |count: u64| Some(count).filter(|count| *count > 0);
+        match found.family() {
+            Family::List | Family::Dict | Family::Tuple => some(self.word(at + DICT_USED)?),
+            Family::Other
+                if self.ground.set_type.is_some_and(|set| found.address == set || found.base == set) =>
+            {
+                some(self.word(at + SET_USED)?)
+            }
+            Family::Other if self.is_deque(at) => some(self.word(at + DICT_USED)?),
+            Family::Other if found.has_gc() && found.is_heap_type() && slot.end - slot.start > 16 => Some(0),
+            Family::Int | Family::Bytes | Family::Str | Family::Type | Family::Other => None,
+        }
+    }
+
+    /// A deque has a length, its first and last block of 64 entries, and where it begins and ends in them.
+    fn is_deque(&self, at: u64) -> bool {
+        const BLOCK: u64 = 64;
+        let field = |number: u64| self.word(at + number * 8).unwrap_or(u64::MAX);
+        let is_block = |address: u64| {
+            let slot = if plausible(address) { self.ground.index.find_raw(address) } else { None };
+            slot.is_some_and(|slot| slot.start <= address && address + (BLOCK + 2) * 8 <= slot.end + 8)
+        };
+        let (length, left, right) = (field(2), field(5), field(6));
+        let short = field(3) == field(4);
+        is_block(field(3))
+            && is_block(field(4))
+            && left < BLOCK
+            && right < BLOCK
+            && (!short || length <= BLOCK)
     }
 
     /// Bytes of all blocks reached from one, classes and modules left out, up to a bound.

@@ -1,10 +1,12 @@
 //! For every block the one above it on a shortest way from a name a person knows.
 //!
 //! One search in width from the namespaces of all modules, then from the frames of running functions for what is
-//! left. Each live block is read once, however deep the way; four bytes a block remember it.
+//! left, until everything that is asked for was met. Each live block is read at most once, however deep the way; four bytes a
+//! block remember it.
 
 use crate::climb::{Ground, object_at};
-use crate::index::{RAW, Slot, object_of, owner_of};
+use crate::frontier::Frontier;
+use crate::index::{Near, RAW, Slot, object_of, owner_of};
 use crate::names;
 use crate::reader::{Window, plausible, word};
 use crate::types::{Family, Type, Version};
@@ -51,23 +53,25 @@ impl Tree {
         (self.above.capacity() * 4 + self.frames.capacity() * 16) as u64
     }
 
-    /// Searches everything.
-    pub(crate) fn grow(ground: &Ground<'_, '_>) -> Self {
+    /// Searches until the ways to all of `wanted` are known, or everything was looked at.
+    pub(crate) fn grow(ground: &Ground<'_, '_>, wanted: Frontier) -> Self {
+        let slots = ground.index.slots();
         let mut search = Search {
             ground,
-            tree: Self {
-                above: vec![NOBODY; ground.index.slots()],
-                frames: FxHashMap::default(),
-                cut: false,
-            },
-            next: Vec::new(),
+            tree: Self { above: vec![NOBODY; slots], frames: FxHashMap::default(), cut: false },
+            next: Frontier::new(slots),
+            spare: Frontier::new(slots),
+            missing: wanted.len(),
+            wanted,
             window: Window::new(64 << 10),
             limit: ground.reader.spent().1.saturating_add(ground.most_read),
         };
         search.modules();
         search.run();
-        search.frames();
-        search.run();
+        if search.missing > 0 {
+            search.frames();
+            search.run();
+        }
         search.tree
     }
 }
@@ -75,7 +79,12 @@ impl Tree {
 struct Search<'a, 'b, 'c> {
     ground: &'c Ground<'a, 'b>,
     tree: Tree,
-    next: Vec<u32>,
+    next: Frontier,
+    /// An empty one, for the level after.
+    spare: Frontier,
+    wanted: Frontier,
+    /// How many of the wanted were not reached yet.
+    missing: u64,
     window: Window,
     limit: u64,
 }
@@ -127,39 +136,44 @@ impl Search<'_, '_, '_> {
     fn root(&mut self, id: u32) {
         if self.tree.above[id as usize] == NOBODY {
             self.tree.above[id as usize] = ROOT;
-            self.next.push(id);
+            self.missing -= u64::from(self.wanted.contains(id));
+            self.next.insert(id);
         }
     }
 
     fn run(&mut self) {
         for _ in 0..MOST_LEVELS {
-            let mut now = std::mem::take(&mut self.next);
-            if now.is_empty() {
+            if self.next.is_empty() || self.missing == 0 {
                 return;
             }
-            now.sort_unstable();
-            for id in now {
-                self.block(id);
+            let spare = std::mem::take(&mut self.spare);
+            let mut now = std::mem::replace(&mut self.next, spare);
+            let (mut from, mut near) = (0, Near::default());
+            while let Some(id) = now.take(from) {
+                from = id + 1;
+                if let Some(slot) = self.ground.index.slot_near(id, &mut near) {
+                    self.block(slot);
+                }
             }
+            self.spare = now;
             if self.ground.reader.spent().1 > self.limit {
                 break;
             }
         }
         self.tree.cut = true;
-        self.next.clear();
     }
 
-    fn block(&mut self, id: u32) {
-        let Some(slot) = self.ground.index.slot(id) else { return };
-        let ground = self.ground;
+    fn block(&mut self, slot: Slot) {
+        let (ground, id) = (self.ground, slot.id);
         for range in holding(ground, &mut self.window, slot).into_iter().flatten() {
-            let Self { tree, next, window, .. } = self;
+            let Self { tree, next, window, wanted, missing, .. } = self;
             window.words(ground.reader, range, |_, stored| {
                 if let Some(below) = target(ground, unmarked(stored)) {
                     let above = &mut tree.above[below.id as usize];
                     if *above == NOBODY {
                         *above = id + 1;
-                        next.push(below.id);
+                        *missing -= u64::from(wanted.contains(below.id));
+                        next.insert(below.id);
                     }
                 }
             });

@@ -7,6 +7,7 @@
 use crate::index::{Index, MOST_TYPES};
 use crate::names;
 use crate::reader::{Reader, half, plausible, word};
+use crate::suspects::Names;
 use rustc_hash::FxHashMap;
 
 /// Offsets in a type object, the same from 3.8 to 3.14 on 64-bit machines.
@@ -168,6 +169,10 @@ pub(crate) struct Types<'a> {
     pub(crate) all: Vec<Type>,
     /// Types that did not fit any more.
     pub(crate) lost: u64,
+    /// Memory that is written to: start and end, ascending.
+    writable: Vec<(u64, u64)>,
+    /// Texts that were met and are names people suspect.
+    pub(crate) names: Names,
 }
 
 const NONE: u32 = u32::MAX;
@@ -175,7 +180,28 @@ const NONE: u32 = u32::MAX;
 impl<'a> Types<'a> {
     pub(crate) fn new(reader: &'a Reader<'a>, version: Version, type_type: u64, skip: usize) -> Self {
         let near = vec![(0, NONE); NEAR];
-        Self { reader, version, type_type, skip, known: FxHashMap::default(), near, all: Vec::new(), lost: 0 }
+        let mappings = reader.memory().mappings().iter();
+        let writable = mappings.filter(|map| map.writable && !map.shared).map(|map| (map.start, map.end));
+        Self {
+            reader,
+            version,
+            type_type,
+            skip,
+            known: FxHashMap::default(),
+            near,
+            all: Vec::new(),
+            lost: 0,
+            writable: writable.collect(),
+            names: Names::new(version),
+        }
+    }
+
+    /// Takes note of an object that was just met: a text may be a name that is looked for.
+    #[inline]
+    pub(crate) fn met(&mut self, kind: u32, block: &[u8], at: u64) {
+        if self.all[kind as usize].compact_text {
+            self.names.hear(block.get(self.skip..).unwrap_or_default(), at + self.skip as u64);
+        }
     }
 
     /// Bytes of a debug allocator before each object.
@@ -232,8 +258,9 @@ impl<'a> Types<'a> {
     }
 
     fn look(&mut self, address: u64, index: &Index) -> Option<u32> {
-        // A type object is far larger than what pools hand out.
-        if index.in_pool(address) {
+        // A type object is far larger than what pools hand out, and written to: what points into code or constants (the
+        // tables of virtual functions of every C++ object) need not be read.
+        if index.in_pool(address) || !self.is_writable(address) {
             return None;
         }
         let found = self.read(address)?;
@@ -245,6 +272,11 @@ impl<'a> Types<'a> {
         self.all.push(found);
         self.known.insert(address, kind);
         Some(kind)
+    }
+
+    fn is_writable(&self, address: u64) -> bool {
+        let after = self.writable.partition_point(|(start, _)| *start <= address);
+        after.checked_sub(1).is_some_and(|at| address < self.writable[at].1)
     }
 
     fn read(&self, address: u64) -> Option<Type> {

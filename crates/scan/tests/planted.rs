@@ -260,7 +260,14 @@ fn the_usual_suspects_are_measured_even_when_they_are_tiny() {
 class {state}:
     def __init__(s): s.step = 0; s.log_history = []
 class {owner}:
-    def __init__(s): s.callbacks = [object() for _ in range(7)]; s.cache = dict()
+    def __init__(s):
+        s.callbacks = [object() for _ in range(7)]; s.cache = dict()
+        s.seen = set(str(i) for i in range(123)); s.buffer = collections.deque(range(1000, 1200))
+        s.queue = queue.Queue()
+import collections, functools, queue
+@functools.lru_cache(maxsize=None)
+def remembered(i): return bytearray(5_000)
+for i in range(40): remembered(i)
 trainer = {state}()
 for i in range(321): trainer.log_history.append(dict(loss=float(i), step=i))
 owner = {owner}()
@@ -286,6 +293,13 @@ say(); wait()
         assert_eq!(cache.count, 50);
         assert!(near(cache.bytes.0, 50 * 10_000, 10), "{cache:?}");
         assert_eq!(of("train_losses", "module __main__").count, 1000);
+        let seen = of("seen", &owner);
+        assert_eq!((seen.count, seen.container.as_str()), (123, "set"), "{}", python.display());
+        let buffer = of("buffer", &owner);
+        assert_eq!((buffer.count, buffer.container.as_str()), (200, "deque"), "{}", python.display());
+        assert_eq!((of("queue", &owner).count, of("queue", &owner).container.as_str()), (0, "Queue"));
+        let remembered = of("lru_cache", "");
+        assert!(remembered.count >= 40 && remembered.bytes.0 >= 40 * 5_000, "{remembered:?}");
     }
 }
 

@@ -14,6 +14,10 @@ SHARE = 1000
 #: First guess of what one live block of memory costs, in ns (0.2 us an object were measured).
 NS_A_BLOCK = 200
 
+#: Groups of tensors that look the same that are told, and dimensions of each.
+MOST_LOOKS = 12
+MOST_DIMENSIONS = 8
+
 _tensor_next = None
 
 
@@ -47,39 +51,65 @@ def tensors(page, step, at):
     if at < _tensor_next:
         return
     began = now()
-    count, host, device = count_tensors(sys.modules["torch"])
-    page.counters(tensors=count, tensors_cpu=host, tensors_device=device)
+    found = Census(sys.modules["torch"])
+    page.counters(tensors=found.count, tensors_cpu=found.host, tensors_device=found.device)
+    found.tell(page, step)
     ended = now()
     _tensor_next = ended + SHARE * (ended - began)
 
 
-def count_tensors(torch):
-    """(count, bytes on the CPU, bytes on devices) of live tensors that own their memory.
+class Census:
+    """Live tensors that own their memory: how many, their bytes, by looks; and the gradients of parameters.
 
     Types are compared, never `isinstance`: that would wake lazy proxies. Views and tensors over the same memory count once.
     """
-    kinds = {torch.Tensor, torch.nn.Parameter}
-    # `data_ptr()` would turn a lazy copy into a real one.
-    address = getattr(torch._C, "_data_address", None) or torch.Tensor.data_ptr
-    known = set()
-    count = host = device = 0
-    for thing in gc.get_objects():
-        if type(thing) not in kinds:
-            continue
-        try:
-            place_ = thing.device.type
-            if place_ == "meta" or thing._is_view():
-                continue
-            at = address(thing)
-            if at == 0 or (place_, at) in known:
-                continue
-            known.add((place_, at))
-            size = thing.numel() * thing.element_size()
-        except Exception:
-            continue
-        count += 1
+
+    def __init__(self, torch):
+        self.count = self.host = self.device = 0
+        #: (device, dtype, shape) -> [count, bytes].
+        self.looks = {}
+        self.gradients = [0, 0]
+        # `data_ptr()` would turn a lazy copy into a real one.
+        self._address = getattr(torch._C, "_data_address", None) or torch.Tensor.data_ptr
+        self._known = set()
+        parameter = torch.nn.Parameter
+        kinds = {torch.Tensor, parameter}
+        for thing in gc.get_objects():
+            if type(thing) in kinds:
+                try:
+                    self._take(thing)
+                    gradient = thing.grad if type(thing) is parameter else None
+                    if gradient is not None:
+                        # It is seen here for the first time where only its parameter holds it.
+                        self._take(gradient)
+                        self.gradients[0] += 1
+                        self.gradients[1] += gradient.numel() * gradient.element_size()
+                except Exception:
+                    continue
+
+    def _take(self, tensor):
+        place_ = tensor.device.type
+        if place_ == "meta" or tensor._is_view():
+            return
+        at = self._address(tensor)
+        if at == 0 or (place_, at) in self._known:
+            return
+        self._known.add((place_, at))
+        size = tensor.numel() * tensor.element_size()
+        self.count += 1
         if place_ == "cpu":
-            host += size
+            self.host += size
         else:
-            device += size
-    return count, host, device
+            self.device += size
+        looks = self.looks.setdefault((str(tensor.device), str(tensor.dtype), tuple(tensor.shape)), [0, 0])
+        looks[0] += 1
+        looks[1] += size
+
+    def tell(self, page, number):
+        """States the looks with most bytes, and the gradients; `number` tells one census from the next."""
+        most = sorted(self.looks.items(), key=lambda item: -item[1][1])[:MOST_LOOKS]
+        for (device, dtype, shape), (count, size) in most:
+            looks = {"n": number, "on": device, "type": dtype.rpartition(".")[2], "shape": shape[:MOST_DIMENSIONS]}
+            page.info(tensors_alike=dict(looks, count=count, bytes=size))
+        page.info(gradients={"n": number, "count": self.gradients[0], "bytes": self.gradients[1]})
+

@@ -1,7 +1,8 @@
-"""`cargo xtask bench scan`: who names the cause? lowtide beside tracemalloc, objgraph and memray.
+"""`cargo xtask bench scan`: who names the cause? lowtide beside tracemalloc, objgraph, memray and heaptrack.
 
 Every tool sees the same program with a known cause. Right: the largest growth it names is the planted one. Blind: what
-it names makes up less than a tenth of the growth that the kernel saw. Wrong: it names something else that large.
+it names makes up less than a tenth of the growth that the kernel saw. Wrong: it names something else that large. heaptrack tells
+the largest consumer at the peak by its C functions: the C call that a case is about is its right answer.
 Overhead is CPU time of the program's own work against the plain program, median of three.
 """
 
@@ -179,11 +180,49 @@ def memray(case):
     return cpu, (RIGHT if right else WRONG, answer), None
 
 
+#: What heaptrack is made of, where Debian puts it.
+HEAPTRACK = Path("/usr/lib/heaptrack")
+#: A C function that names the cause of a case; the others are about Python objects, of which C functions know nothing.
+C_CAUSES = {"cache_fill": "Imaging", "native_leak": "ffi_call", "autograd_graph": "autograd"}
+
+
+def heaptrack(case):
+    with tempfile.TemporaryDirectory() as folder:
+        raw, read = f"{folder}/raw", f"{folder}/read"
+        preload = {"LD_PRELOAD": str(HEAPTRACK / "libheaptrack_preload.so"), "DUMP_HEAPTRACK_OUTPUT": raw}
+        cpu, grown = Program(case, **preload).through()
+        with open(raw) as source, open(read, "w") as target:
+            interpret = [str(HEAPTRACK / "libexec/heaptrack_interpret")]
+            subprocess.run(interpret, stdin=source, stdout=target, stderr=subprocess.DEVNULL, check=True)
+        ask = ["heaptrack_print", "-p", "1", "-l", "0", "-a", "0", "-T", "0", "-n", "1", "-s", "4", read]
+        lines = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.splitlines()
+    at = next((n for n, line in enumerate(lines) if "peak memory consumed over" in line), None)
+    if at is None:
+        return cpu, (BLIND, "nothing"), None
+    size = bytes_of(lines[at].split()[0])
+    end = next((n for n in range(at, len(lines)) if lines[n].startswith("total runtime")), len(lines))
+    # Functions stand at the margin or four blanks in; files and libraries stand deeper.
+    frames = [line.strip() for line in lines[at + 1 : end] if line.strip() and not line.strip().startswith(("at ", "in "))]
+    named = next((frame for frame in frames if not frame.startswith("0x")), "?")
+    answer = f"{named} {size / 1e6:.0f} MB"
+    if size < 0.1 * grown:
+        return cpu, (BLIND, answer), None
+    cause = C_CAUSES.get(case)
+    return cpu, (RIGHT if cause and any(cause in frame for frame in frames) else WRONG, answer), None
+
+
+def bytes_of(text):
+    """heaptrack's `1.50M`."""
+    units = {"B": 1, "K": 1e3, "M": 1e6, "G": 1e9}
+    return float(text[:-1]) * units[text[-1]]
+
+
 TOOLS = {
     "lowtide": lowtide,
     "tracemalloc": inside("tracemalloc"),
     "objgraph": inside("objgraph"),
     "memray": memray,
+    "heaptrack": heaptrack,
 }
 
 
@@ -192,6 +231,8 @@ def plain(case):
 
 
 def can(tool):
+    if tool == "heaptrack":
+        return (HEAPTRACK / "libheaptrack_preload.so").exists()
     try:
         __import__(tool if tool != "lowtide" else "json")
         return True

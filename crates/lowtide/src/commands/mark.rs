@@ -23,9 +23,13 @@ pub(crate) fn mark(args: &MarkArgs) -> Result<ExitCode, Failure> {
     stream.write_all(&encode(&Ask::Mark(said))).map_err(failed)?;
     match answer(&mut stream).map_err(failed)? {
         Some(Answer::Error { text }) => Err(Failure::new(text)),
-        Some(Answer::Marked | Answer::History { .. } | Answer::Snapshot(_) | Answer::Scan { .. } | Answer::Squeeze { .. }) => {
-            Ok(ExitCode::SUCCESS)
-        }
+        Some(
+            Answer::Marked
+            | Answer::History { .. }
+            | Answer::Snapshot(_)
+            | Answer::Scan { .. }
+            | Answer::Squeeze { .. },
+        ) => Ok(ExitCode::SUCCESS),
         None => Err(Failure::new("the recorder ended before it took the mark")),
     }
 }

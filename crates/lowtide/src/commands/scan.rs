@@ -2,12 +2,12 @@
 //!
 //! Who reads: the recorder where the process belongs to a run (as its ancestor it may), else a helper of our own.
 
-use super::{asking, recorder};
 use super::watch::{Run, running};
+use super::{asking, recorder};
 use crate::cli::{Format, ScanArgs};
 use crate::failure::Failure;
 use crate::render::{self, Growth};
-use lowtide_run::scanning::{self, Opened, Order, Refusal, Report, ScanError, Scanner};
+use lowtide_run::scanning::{self, Depth, Opened, Order, Refusal, Report, ScanError, Scanner};
 use lowtide_scan::TypeUse;
 use lowtide_wire::{Answer, Ask, Snapshot, encode};
 use std::io::{Read, Write};
@@ -108,7 +108,8 @@ impl Source {
                     pid: self.pid,
                     opened: Opened::There,
                     before,
-                    most_cpu_seconds: Order::LONGEST_SECONDS,
+                    depth: Depth::Everything,
+                    most_cpu: Order::LONGEST,
                     stop: self.stop,
                 };
                 Scanner::start(&self.program, order).and_then(Scanner::wait).map_err(|error| explain(&error))

@@ -34,9 +34,7 @@ fn ask(pid: u32) -> Result<Squeezed, Failure> {
     };
     let answer = asking::ask(&run.socket, &Ask::Squeeze { pid: run.meant(pid) }, PATIENCE);
     match answer.map_err(|why| cannot().because(why))? {
-        Answer::Squeeze { report } => {
-            serde_json::from_value(report).map_err(|error| cannot().because(error))
-        }
+        Answer::Squeeze { report } => serde_json::from_value(report).map_err(|error| cannot().because(error)),
         Answer::Error { text } => Err(cannot().because(text)),
         Answer::History { .. } | Answer::Snapshot(_) | Answer::Marked | Answer::Scan { .. } => {
             Err(cannot().because("its recorder answered something else"))

@@ -134,7 +134,9 @@ pub(crate) fn ask_status(socket: PathBuf) -> Option<Run> {
             Some(Ok(Answer::Snapshot(snapshot))) => {
                 return Some(Run { socket, recorder: peer.pid() as u32, snapshot: *snapshot });
             }
-            Some(Ok(Answer::History { .. } | Answer::Marked | Answer::Scan { .. } | Answer::Squeeze { .. })) => {}
+            Some(Ok(
+                Answer::History { .. } | Answer::Marked | Answer::Scan { .. } | Answer::Squeeze { .. },
+            )) => {}
             Some(Ok(Answer::Error { .. }) | Err(_)) => return None,
             None => {
                 let length = stream.read(&mut buffer).ok().filter(|length| *length > 0)?;

@@ -330,7 +330,7 @@ fn suspects_text(scan: &Scan, growth: Option<&Growth>) -> String {
         let mut cells = vec![
             plain(&row.label, NAME_CHARS),
             plain(&place, NAME_CHARS),
-            row.count.to_string(),
+            if row.count == 0 { "-".to_owned() } else { row.count.to_string() },
             format!("{least}{}", row.bytes),
         ];
         cells.extend(growth.map(|growth| {

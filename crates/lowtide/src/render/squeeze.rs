@@ -15,11 +15,7 @@ const WORDS_CHARS: usize = 300;
 /// The answer first, then each way with its figures.
 pub(crate) fn squeeze_text(report: &Squeezed) -> String {
     let pid = report.process.map_or(0, |process| process.pid);
-    let mut text = format!(
-        "process {pid} ({}): {}\n\n",
-        plain(&report.command, NAME_CHARS),
-        answer(report)
-    );
+    let mut text = format!("process {pid} ({}): {}\n\n", plain(&report.command, NAME_CHARS), answer(report));
     for way in &report.ways {
         let _ = writeln!(text, "  {:<15} {}", name(way.means), words(way));
     }
@@ -81,7 +77,8 @@ fn words(way: &Way) -> String {
     let mut given = Vec::new();
     given.extend(host(way).map(|bytes| format!("{bytes} of host memory")));
     given.extend(gpu(way).map(|bytes| format!("{bytes} of GPU memory")));
-    let found = way.found_objects.map(|count| format!(", {count} objects nobody reached")).unwrap_or_default();
+    let found =
+        way.found_objects.map(|count| format!(", {count} objects nobody reached")).unwrap_or_default();
     let later = way.later.map_or_else(|| "not looked at again".to_owned(), |later| later_words(way, &later));
     format!("{} back{with}, {}{found}; {later}", given.join(" and "), milliseconds(way.took_ms))
 }
@@ -134,8 +131,17 @@ mod tests {
         let report = Squeezed {
             command: "python train.py".to_owned(),
             ways: vec![
-                Way { took_ms: 1.234, host: Some(change(900, 900)), with: Some("glibc".to_owned()), ..Way::default() },
-                Way { means: Means::GpuCache, skipped: Some("no GPU is in use".to_owned()), ..Way::default() },
+                Way {
+                    took_ms: 1.234,
+                    host: Some(change(900, 900)),
+                    with: Some("glibc".to_owned()),
+                    ..Way::default()
+                },
+                Way {
+                    means: Means::GpuCache,
+                    skipped: Some("no GPU is in use".to_owned()),
+                    ..Way::default()
+                },
                 Way { means: Means::GcCollect, took_ms: 31.2, found_objects: Some(0), ..Way::default() },
             ],
             ..Squeezed::default()
@@ -178,9 +184,9 @@ mod tests {
         };
         let text = squeeze_text(&report);
         for part in [
-            "cleaning up gave back 600.0 MiB and 20.0 MiB of GPU memory (gc.collect)",
-            "600.0 MiB of host memory and 20.0 MiB of GPU memory back, 31 ms, 1200 objects nobody reached",
-            "10 steps later 400.0 MiB and 10.0 MiB of GPU memory of it still gone",
+            "cleaning up gave back 600 MiB and 20.0 MiB of GPU memory (gc.collect)",
+            "600 MiB of host memory and 20.0 MiB of GPU memory back, 31 ms, 1200 objects nobody reached",
+            "10 steps later 400 MiB and 10.0 MiB of GPU memory of it still gone",
             "not all was done: the process ended meanwhile",
         ] {
             assert!(text.contains(part), "no `{part}` in\n{text}");

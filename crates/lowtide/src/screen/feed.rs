@@ -94,7 +94,9 @@ fn cleaned(answer: Answer) -> Answer {
             Answer::Snapshot(snapshot)
         }
         Answer::Error { text } => Answer::Error { text: words::clean(&text) },
-        answer @ (Answer::History { .. } | Answer::Marked | Answer::Scan { .. } | Answer::Squeeze { .. }) => answer,
+        answer @ (Answer::History { .. } | Answer::Marked | Answer::Scan { .. } | Answer::Squeeze { .. }) => {
+            answer
+        }
     }
 }
 

@@ -102,6 +102,8 @@ pub struct LiveMemory {
     regions: Vec<Region>,
     windows: RefCell<HashMap<u64, (Instant, Window)>>,
     read_bytes: Cell<u64>,
+    /// The process, while `process_vm_readv` works: half the price of reading `mem`, but it asks for our own rights.
+    direct: Cell<Option<nix::unistd::Pid>>,
 }
 
 impl LiveMemory {
@@ -124,9 +126,17 @@ impl LiveMemory {
             regions: Vec::new(),
             windows: RefCell::default(),
             read_bytes: Cell::new(0),
+            direct: Cell::new(None),
         };
         memory.look_again()?;
         Ok(memory)
+    }
+
+    /// Reads by the process's number where we have the right to; the descriptors stay for where we have not.
+    #[must_use]
+    pub fn directly(self, pid: u32) -> Self {
+        self.direct.set(i32::try_from(pid).ok().map(nix::unistd::Pid::from_raw));
+        self
     }
 
     /// Reads the list of mappings anew.
@@ -178,7 +188,7 @@ impl LiveMemory {
     /// Fills `into` from `address` as far as pages are there; gives how many bytes that was.
     pub fn read(&self, address: u64, into: &mut [u8]) -> usize {
         let wanted = self.present_from(address, into.len() as u64) as usize;
-        let mut filled = 0;
+        let mut filled = self.read_directly(address, &mut into[..wanted]);
         while let Some(rest) = into.get_mut(filled..wanted).filter(|rest| !rest.is_empty()) {
             match self.mem.read_at(rest, address + filled as u64) {
                 Ok(0) => break,
@@ -191,34 +201,50 @@ impl LiveMemory {
         filled
     }
 
+    fn read_directly(&self, address: u64, into: &mut [u8]) -> usize {
+        let Some(pid) = self.direct.get().filter(|_| !into.is_empty()) else { return 0 };
+        let there = nix::sys::uio::RemoteIoVec { base: address as usize, len: into.len() };
+        match nix::sys::uio::process_vm_readv(pid, &mut [io::IoSliceMut::new(into)], &[there]) {
+            Ok(count) => count,
+            Err(nix::errno::Errno::EFAULT) => 0,
+            Err(_) => {
+                self.direct.set(None);
+                0
+            }
+        }
+    }
+
     /// How many bytes from `address` on, at most `length`, lie in pages that are there.
     fn present_from(&self, address: u64, length: u64) -> u64 {
         let Some(end) = address.checked_add(length).and_then(|end| end.checked_next_multiple_of(self.page))
         else {
             return 0;
         };
-        let mut page = address / self.page * self.page;
-        while page < end && self.is_present(page) {
-            page += self.page;
+        let (mut number, last) = (address / self.page, end / self.page);
+        let now = Instant::now();
+        while number < last {
+            let (window, nth) = (number / WINDOW_PAGES, number % WINDOW_PAGES);
+            let bits = self.window(window, now);
+            let there = run_from(&bits, nth).min(last - number);
+            number += there;
+            if there < WINDOW_PAGES - nth {
+                break;
+            }
         }
-        page.saturating_sub(address).min(length)
+        (number * self.page).saturating_sub(address).min(length)
     }
 
-    fn is_present(&self, page: u64) -> bool {
-        let number = page / self.page;
-        let (window, nth) = (number / WINDOW_PAGES, number % WINDOW_PAGES);
+    /// Which pages of a window are there, as it was a moment ago at most.
+    fn window(&self, window: u64, now: Instant) -> Window {
         let mut windows = self.windows.borrow_mut();
-        let now = Instant::now();
-        let known = windows.get(&window).filter(|(asked, _)| now.duration_since(*asked) < FRESH);
-        let bits = match known {
-            Some((_, bits)) => *bits,
-            None => {
+        match windows.get(&window) {
+            Some((asked, bits)) if now.saturating_duration_since(*asked) < FRESH => *bits,
+            _ => {
                 let bits = self.ask_window(window);
                 windows.insert(window, (now, bits));
                 bits
             }
-        };
-        bits.get((nth / 64) as usize).is_some_and(|word| word >> (nth % 64) & 1 == 1)
+        }
     }
 
     fn ask_window(&self, window: u64) -> Window {
@@ -234,4 +260,18 @@ impl LiveMemory {
         }
         bits
     }
+}
+
+/// How many bits are set from `nth` on without a gap.
+fn run_from(bits: &Window, nth: u64) -> u64 {
+    let mut at = nth;
+    while at < WINDOW_PAGES {
+        let word = bits[(at / 64) as usize] >> (at % 64);
+        let run = u64::from(word.trailing_ones());
+        at += run;
+        if run < 64 - (at - run) % 64 {
+            break;
+        }
+    }
+    at - nth
 }

@@ -73,7 +73,7 @@ impl Marks {
 
     /// A number that no request to any process had.
     pub(crate) fn next_number(&mut self) -> u64 {
-        let headers = self.pages.values().map(|page| page.header());
+        let headers = self.pages.values().map(super::Page::header);
         let seen = headers.map(|header| header.asked.1.max(header.requests.0).max(header.requests.1)).max();
         self.numbered = self.numbered.max(seen.unwrap_or(0)).saturating_add(1);
         self.numbered

@@ -1,10 +1,10 @@
 //! The helper process itself: makes itself small and expendable, then scans.
 
 use super::target::Target;
-use super::{MOST_TYPES, Refusal, Reply, Report, Task, room};
+use super::{Depth, MOST_TYPES, Refusal, Reply, Report, Task, room};
 use lowtide_model::{Bytes, ProcKey};
 use lowtide_probe::{ProcessReader, Root, clock, stat_of};
-use lowtide_scan::Settings;
+use lowtide_scan::{Settings, TypeUse};
 use nix::sys::resource::{Resource, setrlimit};
 use std::io::Read;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -49,7 +49,7 @@ fn be_nice() {
 }
 
 fn scan(task: Task) -> Result<Report, Refusal> {
-    let _ = setrlimit(Resource::RLIMIT_CPU, task.most_cpu_seconds, task.most_cpu_seconds);
+    end_after(task.most_cpu_ms);
     let root = Root::live();
     let pid = task.pid;
     let process = key_of(&root, pid)?;
@@ -61,7 +61,7 @@ fn scan(task: Task) -> Result<Report, Refusal> {
     if task.stop {
         target.stop(&root, pid)?;
     }
-    let settings = Settings { most_own_bytes: most, before: task.before, ..Settings::default() };
+    let settings = settings(most, task.before, task.depth);
     let mut scan = lowtide_scan::scan(&target, &facts, &settings);
     let stopped = target.release();
     scan.types.truncate(MOST_TYPES);
@@ -72,6 +72,27 @@ fn scan(task: Task) -> Result<Report, Refusal> {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
     let stopped_ms = stopped.as_secs_f64() * 1e3;
     Ok(Report { process, command: command_of(&root, pid), taken_unix_ns: unix, stopped_ms, scan })
+}
+
+/// Has the kernel end us when so much CPU time is used up, what was used until now among it.
+#[allow(unsafe_code, reason = "there is no safe call for it")]
+fn end_after(most_cpu_ms: u64) {
+    let seconds = most_cpu_ms.div_ceil(1000) + 1;
+    let _ = setrlimit(Resource::RLIMIT_CPU, seconds, seconds);
+    let left_us = most_cpu_ms.saturating_mul(1000).saturating_sub(clock::own_cpu_ns() / 1000).max(1000);
+    let value = libc::timeval { tv_sec: (left_us / 1_000_000) as i64, tv_usec: (left_us % 1_000_000) as i64 };
+    let timer = libc::itimerval { it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 }, it_value: value };
+    // SAFETY: the timer is read and nothing is written back; SIGPROF is not handled here and ends this process.
+    unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) };
+}
+
+fn settings(most_own_bytes: Bytes, before: Option<Vec<TypeUse>>, depth: Depth) -> Settings {
+    let all = Settings { most_own_bytes, before, ..Settings::default() };
+    match depth {
+        Depth::Types => Settings { climbs: 0, suspects: false, ..all },
+        Depth::Holders => Settings { suspects: false, ..all },
+        Depth::Everything => all,
+    }
 }
 
 fn key_of(root: &Root, pid: u32) -> Result<ProcKey, Refusal> {

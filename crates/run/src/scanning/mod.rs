@@ -34,10 +34,26 @@ pub(crate) struct Task {
     pub(crate) stack_pointers: Vec<u64>,
     /// Types of an earlier scan.
     pub(crate) before: Option<Vec<TypeUse>>,
-    /// CPU time it may take, in seconds.
-    pub(crate) most_cpu_seconds: u64,
+    /// What is looked for.
+    #[serde(default)]
+    pub(crate) depth: Depth,
+    /// CPU time it may take, in milliseconds.
+    pub(crate) most_cpu_ms: u64,
     /// Whether to hold the process still.
     pub(crate) stop: bool,
+}
+
+/// How much a scan looks for: each costs more than the one before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Depth {
+    /// What is there, by type: enough for a scan that others are held against.
+    Types,
+    /// Also who holds what grew.
+    Holders,
+    /// Also the containers that people suspect.
+    #[default]
+    Everything,
 }
 
 /// What a process held: a scan, with whose it is and when it was taken.

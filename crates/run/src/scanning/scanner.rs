@@ -1,6 +1,6 @@
 //! Starts a helper and hears what it says.
 
-use super::{Refusal, Reply, Report, Task};
+use super::{Depth, Refusal, Reply, Report, Task};
 use lowtide_probe::Root;
 use lowtide_probe::memory::{Doors, stack_pointers};
 use lowtide_scan::TypeUse;
@@ -9,6 +9,7 @@ use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 /// The most a helper may say.
 const MOST_BYTES: usize = 8 << 20;
@@ -59,15 +60,17 @@ pub struct Order {
     pub opened: Opened,
     /// Types of an earlier scan.
     pub before: Option<Vec<TypeUse>>,
-    /// CPU time it may take, in seconds.
-    pub most_cpu_seconds: u64,
+    /// What is looked for.
+    pub depth: Depth,
+    /// CPU time it may take.
+    pub most_cpu: Duration,
     /// Hold it still meanwhile.
     pub stop: bool,
 }
 
 impl Order {
     /// CPU time no scan needs; a bound on our own mistakes.
-    pub const LONGEST_SECONDS: u64 = 120;
+    pub const LONGEST: Duration = Duration::from_secs(120);
 }
 
 /// A helper at work. Dropping it ends it.
@@ -106,7 +109,8 @@ impl Scanner {
             doors: doors.as_ref().map(Doors::numbers),
             stack_pointers: doors.as_ref().map(|_| stack_pointers(&root, pid)).unwrap_or_default(),
             before: order.before,
-            most_cpu_seconds: order.most_cpu_seconds,
+            depth: order.depth,
+            most_cpu_ms: order.most_cpu.as_millis() as u64,
             stop: order.stop,
         };
         start(program, pid, &task, doors.as_ref()).map_err(|source| ScanError::Start { pid, source })

@@ -34,20 +34,20 @@ impl Session<'_> {
                 self.crew.marks(*key);
             }
         }
-        if self.squeeze.is_some() {
-            for entry in entries.iter().skip(begin) {
-                if let Entry::Mark(mark) = entry {
-                    self.hear_squeeze(mark);
-                }
+        for entry in entries.iter().skip(begin) {
+            if let Entry::Mark(mark) = entry {
+                self.censuses.take(mark);
+                self.hear_squeeze(mark);
             }
-            self.see_to_squeeze();
         }
+        self.see_to_squeeze();
     }
 
     /// A process ended: what its page still holds.
     pub(super) fn last_marks(&mut self, key: ProcKey, entries: &mut Vec<Entry>) {
         let moment = self.moment();
         self.marks.ended(key, moment, entries);
+        self.censuses.forget(key);
     }
 
     /// The recording ends.

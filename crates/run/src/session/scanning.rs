@@ -3,7 +3,7 @@
 //! One helper at a time. The recorder only starts it and hears its answer; it never waits.
 
 use super::Session;
-use crate::scanning::{Budget, Occasion, Opened, Order, Refusal, Report, ScanError, Scanner};
+use crate::scanning::{Budget, Depth, Occasion, Opened, Order, Refusal, Report, ScanError, Scanner};
 use crate::socket::ScanAsked;
 use lowtide_model::{EventKind, ProcKey, ScanRow};
 use lowtide_scan::TypeUse;
@@ -88,7 +88,9 @@ impl Session<'_> {
         let before =
             self.scans.before.as_ref().filter(|(of, _)| *of == process).map(|(_, types)| types.clone());
         let share = self.scans.budget.share(self.live.now);
-        let order = order(process.pid, before, share);
+        // The first is only there for the second to be held against.
+        let depth = if before.is_some() { Depth::Holders } else { Depth::Types };
+        let order = Order { depth, ..order(process.pid, before, share) };
         self.start_scan(order, Asker::Recording(process));
     }
 
@@ -103,7 +105,7 @@ impl Session<'_> {
                 continue;
             }
             let before = ask.before.and_then(|types| serde_json::from_value(types).ok());
-            self.start_scan(order(ask.pid, before, Order::LONGEST_SECONDS), Asker::Client(client));
+            self.start_scan(order(ask.pid, before, Order::LONGEST), Asker::Client(client));
         }
     }
 
@@ -144,7 +146,10 @@ impl Session<'_> {
         match asker {
             Asker::Client(client) => {
                 let answer = match result {
-                    Ok(report) => Answer::Scan { report: serde_json::to_value(&report).unwrap_or_default() },
+                    Ok(mut report) => {
+                        self.censuses.add_to(report.process, &mut report.scan);
+                        Answer::Scan { report: serde_json::to_value(&report).unwrap_or_default() }
+                    }
                     Err(error) => Answer::Error { text: words_of(&error) },
                 };
                 self.tell_client(client, &answer);
@@ -180,8 +185,8 @@ impl Session<'_> {
     }
 }
 
-fn order(pid: u32, before: Option<Vec<TypeUse>>, most_cpu_seconds: u64) -> Order {
-    Order { pid, opened: Opened::Here, before, most_cpu_seconds, stop: false }
+fn order(pid: u32, before: Option<Vec<TypeUse>>, most_cpu: Duration) -> Order {
+    Order { pid, opened: Opened::Here, before, depth: Depth::Everything, most_cpu, stop: false }
 }
 
 /// The error with its reason, as one line.

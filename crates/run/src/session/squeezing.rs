@@ -23,7 +23,8 @@ const NUDGE_EVERY: Duration = Duration::from_secs(11);
 const COMMAND_CHARS: usize = 200;
 
 /// Why nothing came, where the interpreter was asked to call the agent.
-const WAITS: &str = "the agent did not come round to it: the main thread waits or computes in C and runs no Python code";
+const WAITS: &str =
+    "the agent did not come round to it: the main thread waits or computes in C and runs no Python code";
 /// Why nothing came elsewhere.
 const NO_STEPS: &str = "the agent did not come round to it: it works at a step's end or where a batch is taken from a loader, and \
     this process told neither; `lowtide.step(n)` in its loop tells them, and a Python 3.14 needs none";
@@ -153,6 +154,8 @@ fn refusal_words(pid: u32, refusal: &SqueezeRefusal) -> String {
             format!("what writes the marks of process {pid} says that it cannot clean up")
         }
         SqueezeRefusal::Stopping => format!("process {pid} was asked to save and stop"),
-        SqueezeRefusal::Unwritable(error) => format!("the mark page of process {pid} cannot be written: {error}"),
+        SqueezeRefusal::Unwritable(error) => {
+            format!("the mark page of process {pid} cannot be written: {error}")
+        }
     }
 }

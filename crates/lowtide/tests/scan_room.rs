@@ -1,0 +1,93 @@
+//! Scans where memory is short, in a real cgroup: refused, or ended first; never what kills the job.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't set its stage should fail loudly")]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use support::cgroup::Cgroup;
+use support::{Stage, lives, lowtide};
+
+/// Takes as many MiB as each line of its input says, and answers when it has them.
+const TAKER: &str = "
+import sys
+held = []
+print('ready', flush=True)
+for line in sys.stdin:
+    held.append(bytearray(b'x') * (int(line) << 20))
+    print('took', flush=True)
+";
+
+struct Taker(Child, BufReader<ChildStdout>);
+
+impl Taker {
+    fn start(cgroup: &Cgroup) -> Self {
+        let mut command = Command::new("python3");
+        command.args(["-c", TAKER]);
+        let mut child = cgroup.inside(&command).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let mut taker = Self(child, out);
+        assert_eq!(taker.hears(), "ready");
+        taker
+    }
+
+    fn hears(&mut self) -> String {
+        let mut line = String::new();
+        self.1.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    fn take(&mut self, mib: u64) -> String {
+        writeln!(self.0.stdin.as_mut().unwrap(), "{mib}").unwrap();
+        self.hears()
+    }
+}
+
+impl Drop for Taker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_scan_in_a_nearly_full_cgroup_is_refused_and_the_job_goes_on() {
+    let Some(cgroup) = Cgroup::new(200 << 20) else { return };
+    let stage = Stage::new();
+    let mut job = Taker::start(&cgroup);
+    assert_eq!(job.take(130), "took");
+    let pid = job.0.id();
+    let output = cgroup.inside(&stage.command(&["scan", &pid.to_string()])).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("of memory is left here"), "{said}");
+    assert_eq!(job.take(1), "took", "the job lives and works");
+    // With the room of the whole machine it is scanned.
+    let outside = stage.output(&["scan", &pid.to_string()]);
+    assert!(outside.status.success(), "{}", String::from_utf8_lossy(&outside.stderr));
+}
+
+#[test]
+fn when_memory_runs_out_during_a_scan_the_kernel_takes_the_helper_and_not_the_job() {
+    let Some(cgroup) = Cgroup::new(96 << 20) else { return };
+    let mut job = Taker::start(&cgroup);
+    // A real helper that waits for its task: all it does to be expendable is done before that.
+    let mut command = Command::new(lowtide());
+    command.arg("scan-helper");
+    let mut helper = cgroup.inside(&command).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let score = || std::fs::read_to_string(format!("/proc/{}/oom_score_adj", helper.id()));
+    support::eventually("the helper has made itself expendable", || {
+        score().is_ok_and(|score| score.trim() == "1000").then_some(())
+    });
+    // One MiB at a time, so that what the helper has is enough to go on with.
+    let ended = support::eventually("the cgroup is full", || {
+        if lives(helper.id()) {
+            assert_eq!(job.take(1), "took", "the kernel took the job");
+        }
+        helper.try_wait().unwrap()
+    });
+    assert_eq!(ended.signal(), Some(9), "{ended}");
+    assert!(lives(job.0.id()));
+}
