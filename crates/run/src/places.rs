@@ -135,8 +135,32 @@ impl Places {
             }
             out.extend(place.row(now).and_then(|row| place.thin.push(row)).map(Entry::Cgroup));
         }
-        self.hold_limits(now, crew);
+        let alive = |member: &Member| member.newest().is_some_and(|row| row.tick == now);
+        // A job that is gone takes nothing: what was left for it is what was left while it lived.
+        if self.limits.is_empty() || crew.members().any(alive) {
+            self.hold_limits(crew);
+        }
         self.write_limits(now, out);
+    }
+
+    /// Reads only how much of each limit is taken.
+    pub(crate) fn glance(&mut self, crew: &Crew) {
+        self.host_last = self.host.read();
+        for place in self.cgroups.values_mut() {
+            place.read_charge();
+            place.look_up();
+        }
+        self.hold_limits(crew);
+    }
+
+    /// Whether some limit is held against what processes have, which only reading each of them tells.
+    pub(crate) fn counts_processes(&self) -> bool {
+        let counted = |held: &LimitHeld| match held.kind {
+            LimitKind::AddressSpace { .. } | LimitKind::Slurm => true,
+            LimitKind::Asked => self.own_charge().is_none(),
+            LimitKind::Cgroup { .. } | LimitKind::Host | LimitKind::DevShm => false,
+        };
+        self.limits.iter().any(counted)
     }
 
     fn write_limits(&mut self, now: Tick, out: &mut Vec<Entry>) {
@@ -204,12 +228,7 @@ impl Places {
         &self.limits
     }
 
-    fn hold_limits(&mut self, now: Tick, crew: &Crew) {
-        let alive = |member: &Member| member.newest().is_some_and(|row| row.tick == now);
-        if !self.limits.is_empty() && !crew.members().any(alive) {
-            // A job that is gone takes nothing: what was left for it is what was left while it lived.
-            return;
-        }
+    fn hold_limits(&mut self, crew: &Crew) {
         self.limits.clear();
         if let Some(memory) = self.host_last.memory.known() {
             let used = memory.total.saturating_sub(memory.available);
@@ -268,11 +287,7 @@ impl Place {
     }
 
     fn read(&mut self, root: &Root, now: Tick, crew: &Crew, own_pids: &BTreeSet<u32>) {
-        let peak = self.last.peak.known();
-        self.last = self.cgroups.read();
-        let rose = self.last.peak.known().filter(|now| peak.is_some_and(|before| *now > before));
-        let above = rose.zip(self.last.usage.known()).map(|(peak, usage)| peak.saturating_sub(usage));
-        self.above = above.unwrap_or_default();
+        self.read_charge();
         if self.looked_at.is_some_and(|at| now.since(at) < LOOK_EVERY) {
             return;
         }
@@ -301,6 +316,14 @@ impl Place {
         });
         // One that was there a moment ago may be the one that was killed.
         self.strangers_before = std::mem::replace(&mut self.strangers, count);
+    }
+
+    fn read_charge(&mut self) {
+        let peak = self.last.peak.known();
+        self.last = self.cgroups.read();
+        let rose = self.last.peak.known().filter(|now| peak.is_some_and(|before| *now > before));
+        let above = rose.zip(self.last.usage.known()).map(|(peak, usage)| peak.saturating_sub(usage));
+        self.above = above.unwrap_or_default();
     }
 
     /// Looks for the lowest limit on the way up.

@@ -138,6 +138,8 @@ pub(crate) struct Live {
     ooms: Vec<OomCall>,
     gait: Option<Gait>,
     next_tick_ns: u64,
+    /// When the guard looks next, between two ticks.
+    next_look_ns: u64,
     next_drain_ns: u64,
     feed_armed: bool,
     told: Option<Tick>,
@@ -171,6 +173,7 @@ impl Live {
             ooms: Vec::new(),
             gait: None,
             next_tick_ns: 0,
+            next_look_ns: 0,
             next_drain_ns: 0,
             feed_armed: false,
             told: None,
@@ -214,6 +217,10 @@ impl Session<'_> {
             let now = boot_ns();
             if now >= self.live.next_tick_ns {
                 self.tick(now);
+                continue;
+            }
+            if self.watch.is_some() && now >= self.live.next_look_ns {
+                self.glance(now);
                 continue;
             }
             self.arm_feed(&waiting, now);
@@ -262,6 +269,9 @@ impl Session<'_> {
 
     fn wait(&mut self, waiting: &Epoll, now: u64) -> nix::Result<()> {
         let mut until = self.live.next_tick_ns;
+        if self.watch.is_some() {
+            until = until.min(self.live.next_look_ns);
+        }
         if !self.live.feed_armed && self.live.next_drain_ns > now && self.feed.fd().is_some() {
             until = until.min(self.live.next_drain_ns);
         }
@@ -581,7 +591,6 @@ impl Session<'_> {
             let text = format!("a tick is now {} ms: {}", interval.as_millis(), gait.word());
             self.push_event(Event { data: Some(data), ..self.make_event(EventKind::Interval, None, text) });
         }
-        let interval = self.watch.as_ref().map_or(interval, |watch| interval.min(watch.next_look()));
         self.live.interval = interval;
         // From the plan, not from now, so that ticks don't drift; but never a burst to catch up.
         let planned = self.live.next_tick_ns + interval.as_nanos() as u64;

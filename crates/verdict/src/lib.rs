@@ -46,7 +46,7 @@ mod words;
 
 pub use budget::Fill;
 pub use fleet::{Member, rank_among, rank_of, who_differs};
-pub use guard::{Call, Cause, Guard, Look, Why};
+pub use guard::{Call, Cause, Guard, Look, QUICKEST_LOOK, SLOWEST_LOOK, Why};
 pub use judge::{Judge, judge, judge_running};
 pub use killed::cut_off_note;
 pub use live::LiveJudge;

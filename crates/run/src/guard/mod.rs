@@ -15,7 +15,7 @@ use crate::places::Places;
 pub use kept::Kept;
 use lowtide_model::{Bytes, Exit, LimitHeld, LimitKind, Mark, MarkKind, ProcKey, Tick};
 use lowtide_store::Entry;
-use lowtide_verdict::{Call, Guard, Look, Why};
+use lowtide_verdict::{Call, Guard, Look, QUICKEST_LOOK, SLOWEST_LOOK, Why};
 use manner::Manner;
 pub(crate) use manner::steps_ahead;
 use nix::sys::signal::Signal;
@@ -26,10 +26,6 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::time::{Duration, SystemTime};
 
-/// The quickest look.
-const QUICKEST: Duration = Duration::from_millis(5);
-/// The slowest: a job that was flat for an hour may begin to rush.
-const SLOWEST: Duration = Duration::from_millis(250);
 /// Limits that are watched; a job of many ranks may have an address space each.
 const MOST_LIMITS: usize = 16;
 /// How a job is guarded.
@@ -129,6 +125,8 @@ pub(crate) struct Watch {
     /// What the verdict says, and when it is asked again.
     pub(crate) fill: bool,
     pub(crate) judged_again: Tick,
+    /// How long the verdict took.
+    pub(crate) judging_takes: Duration,
     told: BTreeSet<Telling>,
     pub(crate) places: checkpoints::Places,
     pub(crate) manner: Manner,
@@ -165,6 +163,7 @@ impl Watch {
             life: Life { from, ..Life::default() },
             fill: false,
             judged_again: Tick::START,
+            judging_takes: Duration::from_millis(100),
             told: BTreeSet::new(),
             places,
             manner: Manner::default(),
@@ -236,9 +235,11 @@ impl Watch {
         self.limits.values().any(|watched| watched.deadly && lost(watched))
     }
 
-    /// Whether something may have to be done within the next steps.
-    pub(crate) fn soon(&self) -> bool {
-        self.limits.values().any(|watched| watched.guard.soon())
+    /// How long until something has to be done, if it goes on like this.
+    pub(crate) fn time_left(&self) -> Option<Duration> {
+        let soonest =
+            self.limits.values().filter_map(|watched| watched.guard.seconds_left()).reduce(f64::min);
+        soonest.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
     }
 
     /// Tells every reckoning where growth ends, as room that will be left of each limit.
@@ -271,9 +272,7 @@ impl Watch {
     /// How long the next tick may be.
     pub(crate) fn next_look(&self) -> Duration {
         let soonest = self.limits.values().filter_map(|watched| watched.guard.next_look()).reduce(f64::min);
-        let soonest =
-            soonest.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(SLOWEST);
-        soonest.clamp(QUICKEST, SLOWEST)
+        Duration::from_secs_f64(soonest.unwrap_or(SLOWEST_LOOK).clamp(QUICKEST_LOOK, SLOWEST_LOOK))
     }
 
     /// Whether a chunk is done.

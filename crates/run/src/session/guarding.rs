@@ -9,7 +9,7 @@ use crate::guard::{Asked, Because, Rung, Telling, Watch, steps_ahead};
 use crate::marks::{Request, Stopper};
 use crate::signals::catches;
 use lowtide_model::{Event, EventKind, ProcKey, Tick};
-use lowtide_probe::clock::own_cpu_ns;
+use lowtide_probe::clock::boot_ns;
 use lowtide_verdict::{Call, Fits, Group, Kind};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -17,8 +17,10 @@ use std::time::{Duration, SystemTime};
 
 /// A verdict that bounds growth counts from this confidence on.
 const SURE: f64 = 0.8;
-/// The verdict is asked at most this often ...
-const LEAST_JUDGED: Duration = Duration::from_millis(500);
+/// The verdict is asked when a request may be so near ...
+const JUDGED_WITHIN: Duration = Duration::from_secs(30);
+/// ... at most this often ...
+const LEAST_JUDGED: Duration = Duration::from_secs(1);
 /// ... and may take this part of the time.
 const JUDGED_SHARE: u32 = 20;
 /// A request that was taken up may take this many times a step and a save ...
@@ -26,6 +28,20 @@ const PATIENCE_FACTOR: u32 = 4;
 /// ... and at least this long before it is called overdue.
 const LEAST_PATIENCE: Duration = Duration::from_secs(20);
 impl Session<'_> {
+    /// A look between two ticks: what the job says and how much of each limit is taken, and nothing else, so that it can be
+    /// taken every few milliseconds.
+    pub(super) fn glance(&mut self, now_ns: u64) {
+        self.live.now = self.crew.tick_of(now_ns);
+        let mut entries = std::mem::take(&mut self.live.entries);
+        self.read_marks(&mut entries);
+        if self.places.counts_processes() {
+            self.crew.sample(self.live.now, &mut entries);
+        }
+        self.places.glance(&self.crew);
+        self.write(entries);
+        self.guard();
+    }
+
     /// One look of the guard.
     pub(super) fn guard(&mut self) {
         let Some(mut watch) = self.watch.take() else { return };
@@ -41,6 +57,7 @@ impl Session<'_> {
             }
             None => self.consider(&mut watch),
         }
+        self.live.next_look_ns = boot_ns() + watch.next_look().as_nanos() as u64;
         self.watch = Some(watch);
     }
 
@@ -60,9 +77,7 @@ impl Session<'_> {
     }
 
     fn consider(&mut self, watch: &mut Watch) {
-        if watch.soon() {
-            self.hear_the_verdict(watch);
-        }
+        self.hear_the_verdict(watch);
         match watch.call() {
             Call::Ask(why) | Call::Lost(why) => self.ask(watch, Because::Memory(why)),
             Call::Hold if watch.chunk_done(self.live.now) => self.ask(watch, Because::Chunk),
@@ -80,16 +95,17 @@ impl Session<'_> {
     }
 
     /// Whether the whole course shows that growth ends within the limit, or that it is a fill that does not fit. Asked
-    /// while there is still time, because it may take longer than a step.
+    /// while there is time for it: it may take longer than a step.
     fn hear_the_verdict(&mut self, watch: &mut Watch) {
-        if self.live.now < watch.judged_again {
+        let Some(left) = watch.time_left() else { return };
+        if self.live.now < watch.judged_again || left > JUDGED_WITHIN || left < watch.judging_takes * 4 {
             return;
         }
-        let before = own_cpu_ns();
+        let before = boot_ns();
         let verdict = self.judging.now();
-        let cost = Duration::from_nanos(own_cpu_ns().saturating_sub(before));
-        watch.judged_again =
-            Tick(self.live.now.0.saturating_add(Tick::from(LEAST_JUDGED.max(cost * JUDGED_SHARE)).0));
+        watch.judging_takes = Duration::from_nanos(boot_ns().saturating_sub(before));
+        let pause = LEAST_JUDGED.max(watch.judging_takes * JUDGED_SHARE);
+        watch.judged_again = Tick(self.live.now.0.saturating_add(Tick::from(pause).0));
         let outcome = &verdict.outcome;
         watch.fill = verdict.verdict == Kind::CacheFill && outcome.is == Fits::Exceeds;
         let fits = matches!(outcome.is, Fits::Fits | Fits::Tight) && verdict.group == Group::Bounded;

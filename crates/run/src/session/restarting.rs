@@ -67,7 +67,9 @@ impl Session<'_> {
     fn after_life(&mut self, watch: &mut Watch, exit: Exit) -> bool {
         let kernel = self.live.ooms.len() > watch.life.ooms_before;
         let by_us = watch.stopped_it(exit);
-        if !(by_us || kernel) || self.live.asked_to_end.is_some() {
+        let leaves = self.live.asked_to_end.is_some();
+        // Ended by a signal of the user's: that is what it ends with. Stopped before it came: it can begin again.
+        if !(by_us || kernel) || (leaves && exit != Exit::Code(0)) {
             return false;
         }
         let asked = watch.asked.take();

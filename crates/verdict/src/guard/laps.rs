@@ -29,11 +29,17 @@ const BENT: f64 = 0.6;
 const PEAKS_AGREE: f64 = 1.5;
 /// Rises whose mean is so many times their median are a jump and noise.
 const UNEVEN: f64 = 2.0;
+/// A floor that falls by so many times the noise is lower.
+const FELL: f64 = 50.0;
+/// Growth that was seen is believed for so many laps that do not show it.
+const BELIEVED_LAPS: usize = 8;
 /// A step is taken to last at least this long, in seconds.
 const SHORTEST: f64 = 1e-3;
 /// Peaks of so many laps count as the peak of now.
 const PEAK_LAPS: usize = 3;
-/// Not every look meets the floor of a step: so many laps tell it.
+/// Not every look meets the floor of a step: so many looks tell it ...
+const FLOOR_LOOKS: u32 = 12;
+/// ... of so many laps at most.
 const FLOOR_LAPS: usize = 4;
 
 /// A stretch of training.
@@ -80,6 +86,8 @@ pub(super) struct Laps {
     stepped_at: Option<f64>,
     /// Worked out when a lap ends.
     growth: Option<Growth>,
+    /// Laps since then that did not show it.
+    unconfirmed: usize,
 }
 
 impl Laps {
@@ -137,7 +145,23 @@ impl Laps {
         }
         self.recent.push_back(lap);
         self.gather(lap);
-        self.growth = self.work_out();
+        if self
+            .recent
+            .iter()
+            .rev()
+            .skip(1)
+            .take(FLOOR_LAPS)
+            .any(|before| lap.low < before.low - self.noise * FELL)
+        {
+            // It fell: whatever rose before is given back.
+            self.growth = None;
+        }
+        match self.work_out() {
+            Some(growth) => (self.growth, self.unconfirmed) = (Some(growth), 0),
+            // Looks that miss a peak or a floor make a lap that shows nothing: growth is believed a little longer.
+            None if self.unconfirmed < BELIEVED_LAPS => self.unconfirmed += 1,
+            None => self.growth = None,
+        }
     }
 
     fn gather(&mut self, lap: Lap) {
@@ -178,11 +202,15 @@ impl Laps {
         let last = self.recent.back()?;
         let rate = self.growth.map_or(0.0, |growth| growth.per_step / growth.step_seconds);
         let ended = self.stepped_at.unwrap_or(last.end);
-        let late = self.recent.iter().rev().take(FLOOR_LAPS);
-        let then =
-            late.map(|lap| lap.low + rate * (ended - lap.low_at).max(0.0)).fold(f64::INFINITY, f64::min);
-        let lowest =
-            self.recent.iter().rev().take(FLOOR_LAPS).map(|lap| lap.low).fold(f64::INFINITY, f64::min);
+        let (mut then, mut lowest, mut looks) = (f64::INFINITY, f64::INFINITY, 0);
+        for lap in self.recent.iter().rev().take(FLOOR_LAPS) {
+            then = then.min(lap.low + rate * (ended - lap.low_at).max(0.0));
+            lowest = lowest.min(lap.low);
+            looks += lap.looks;
+            if looks >= FLOOR_LOOKS {
+                break;
+            }
+        }
         (used >= lowest - self.noise).then(|| then.min(used))
     }
 
@@ -233,7 +261,7 @@ impl Laps {
             // A jump among them is not a course.
             median
         } else {
-            bent(mean, newest)
+            bent(mean, [first, middle, newest])
         };
         // Two looks may both have met the peak of a step: then its floor seems to rise, and its peak does not.
         let peaks = last.windows(2).filter_map(|pair| peak_rate(pair[0], pair[1])).fold(0.0, f64::max);
@@ -243,13 +271,13 @@ impl Laps {
     /// Bytes a second by floors of four quarters that rise, with the highest peak in the last.
     fn slow(&self, laps: &[Lap]) -> Option<f64> {
         let quarters = quarters(laps)?;
-        let [first, _, third, newest] = quarters;
+        let [first, .., newest] = quarters;
         let rises = quarters.windows(2).all(|pair| pair[1].low - pair[0].low > self.noise);
         let new_ground = newest.fresh && newest.high >= self.record - self.noise;
         if !rises || !new_ground {
             return None;
         }
-        Some(bent(rate(first, newest)?, rate(third, newest)?))
+        Some(bent(rate(first, newest)?, between(&quarters, rate)?))
     }
 
     /// Bytes a second by the peaks of four quarters, each the highest so far. Where a step takes and gives back much, looks
@@ -258,11 +286,11 @@ impl Laps {
         let quarters = quarters(laps)?;
         let rises = quarters.windows(2).all(|pair| pair[1].high - pair[0].high > self.noise);
         let all_fresh = quarters.iter().all(|quarter| quarter.fresh);
-        let [first, _, third, newest] = quarters;
+        let [first, .., newest] = quarters;
         if !rises || !all_fresh {
             return None;
         }
-        Some(bent(peak_rate(first, newest)?, peak_rate(third, newest)?))
+        Some(bent(peak_rate(first, newest)?, between(&quarters, peak_rate)?))
     }
 }
 
@@ -277,9 +305,14 @@ fn quarters(laps: &[Lap]) -> Option<[Lap; 4]> {
     quarters.try_into().ok()
 }
 
-/// The mean, which noise moves least, unless the course bends.
-fn bent(mean: f64, newest: f64) -> f64 {
-    if newest < mean * BENT { newest } else { mean }
+/// The mean, which noise moves least, unless the course bends: every rate lower than the one before.
+fn bent(mean: f64, [first, middle, newest]: [f64; 3]) -> f64 {
+    if newest < mean * BENT && newest < middle && middle < first { newest } else { mean }
+}
+
+/// The rates between four laps.
+fn between(laps: &[Lap; 4], rate: fn(Lap, Lap) -> Option<f64>) -> Option<[f64; 3]> {
+    Some([rate(laps[0], laps[1])?, rate(laps[1], laps[2])?, rate(laps[2], laps[3])?])
 }
 
 /// How fast the floor rose from one lap to another.

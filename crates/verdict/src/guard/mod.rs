@@ -20,13 +20,21 @@ const MOMENT: usize = 8;
 /// Looks before the point of no return.
 const LOOKS_LEFT: f64 = 20.0;
 /// Looks meet neither the floor nor the peak of a step exactly: this part of what lies between is not known.
-const DOUBT_PART: f64 = 0.05;
+const DOUBT_PART: f64 = 0.07;
 /// Looks in a step when a request may be near.
 const LOOKS_A_STEP: f64 = 12.0;
 /// Laps before anything is believed.
 const LEAST_LAPS: usize = 3;
-/// From seeing to asking, on a busy machine, in seconds.
+/// From seeing to asking, in seconds, when looks come in time.
 const REACTION_SECONDS: f64 = 0.05;
+/// The quickest and the slowest look, in seconds.
+pub const QUICKEST_LOOK: f64 = 0.005;
+/// See above: a job that was flat for an hour may begin to rush.
+pub const SLOWEST_LOOK: f64 = 0.1;
+/// Looks that come late fade from memory by this part a look ...
+const LATE_FADES: f64 = 0.95;
+/// ... and one that comes later than this many seconds was suspended.
+const MOST_LATE: f64 = 1.0;
 /// Steps are not all alike.
 const SPARE_STEPS: f64 = 0.1;
 /// A request may become necessary soon when so many steps more would make it so.
@@ -111,6 +119,9 @@ pub struct Guard {
     turned: bool,
     /// The lowest rank that spoke: its marks count.
     lead: Option<u32>,
+    /// When the next look was planned, in seconds after the last, and how late looks come.
+    planned: f64,
+    late: f64,
     /// Steps that go by until a request is honoured.
     stop_steps: f64,
     /// Where growth ends, if that is known.
@@ -129,6 +140,8 @@ impl Default for Guard {
             paused_at: None,
             turned: false,
             lead: None,
+            planned: SLOWEST_LOOK,
+            late: 0.0,
             stop_steps: 1.0,
             bound: None,
         }
@@ -143,6 +156,10 @@ impl Guard {
         if !sane || !later || look.limit <= 0.0 {
             return;
         }
+        if let Some(last) = self.moment.back() {
+            let late = (look.seconds - last.seconds - self.planned).clamp(0.0, MOST_LATE);
+            self.late = late.max(self.late * LATE_FADES);
+        }
         if self.moment.len() >= MOMENT {
             self.moment.pop_front();
         }
@@ -155,6 +172,12 @@ impl Guard {
             Stage::Training => self.laps.look(&self.in_training(&look)),
             Stage::Eval | Stage::Save | Stage::Load => self.learnt.look(look.high.max(look.used)),
         }
+        self.planned = self.next_look().unwrap_or(SLOWEST_LOOK).clamp(QUICKEST_LOOK, SLOWEST_LOOK);
+    }
+
+    /// How long it takes from seeing to asking: longer where looks come late.
+    fn reaction(&self) -> f64 {
+        REACTION_SECONDS + self.late
     }
 
     /// Takes a mark of the job, before the look of the same moment.
@@ -265,7 +288,7 @@ impl Guard {
         let high = self.high(look);
         let save = self.learnt.save_peak().unwrap_or(0.0);
         // Steps that may end before we have seen and said anything.
-        let unseen = (REACTION_SECONDS / growth.step_seconds - 0.5).max(0.0);
+        let unseen = (self.reaction() / growth.step_seconds - 0.5).max(0.0);
         let ahead = growth.per_step * (steps + unseen + SPARE_STEPS);
         // A bound that was passed was none.
         let ahead = self.bound.filter(|bound| *bound >= high).map_or(ahead, |bound| ahead.min(bound - high));
@@ -274,8 +297,8 @@ impl Guard {
         Some(peak.max(floor + ahead + save) + doubt)
     }
 
-    /// Whether a request may become necessary within the next steps: time to think about it.
-    pub fn soon(&self) -> bool {
+    /// Whether a request may become necessary within the next steps.
+    fn soon(&self) -> bool {
         let limit = self.moment.back().map(|look| look.limit);
         self.needed_after(self.stop_steps + SOON_STEPS)
             .zip(limit)
@@ -288,7 +311,7 @@ impl Guard {
         let left = exceeds.0 - self.step()?;
         // It runs at the end of its step, before any save; steps that end before we have seen and said anything count too.
         let step_seconds = self.laps.step_seconds().unwrap_or(1.0).max(1e-3);
-        let unseen = (REACTION_SECONDS + self.look_seconds()) / step_seconds;
+        let unseen = (self.reaction() + self.look_seconds()) / step_seconds;
         (left <= self.stop_steps + 1.0 + unseen).then(|| {
             let why = Why { evaluation: Some(exceeds), ..self.why(look, Cause::Evaluation) };
             if left <= self.stop_steps { Call::Lost(why) } else { Call::Ask(why) }
@@ -353,10 +376,7 @@ impl Guard {
     /// When to look again, in seconds: often enough that some looks are left before it is too late.
     pub fn next_look(&self) -> Option<f64> {
         let look = self.moment.back()?;
-        let by_growth =
-            self.laps.growth().zip(self.needed_after(self.stop_steps + 1.0)).map(|(growth, needed)| {
-                (look.limit - needed).max(0.0) / growth.per_step * growth.step_seconds / LOOKS_LEFT
-            });
+        let by_growth = self.seconds_left().map(|left| left / LOOKS_LEFT);
         let by_rush = self.newest_rate().map(|rate| (look.limit - look.used).max(0.0) / rate / LOOKS_LEFT);
         let by_evaluation = self.evaluation_exceeds().zip(self.step()).zip(self.laps.step_seconds()).map(
             |(((at, _), step), seconds)| (at - step - self.stop_steps - 1.0).max(0.0) * seconds / LOOKS_LEFT,
@@ -364,7 +384,15 @@ impl Guard {
         // The floor and the peak of every step have to be met when it matters.
         let by_step =
             self.laps.growth().filter(|_| self.soon()).map(|growth| growth.step_seconds / LOOKS_A_STEP);
-        [by_growth, by_rush, by_evaluation, by_step].into_iter().flatten().reduce(f64::min)
+        let ways = [by_growth, by_rush, by_evaluation, by_step];
+        ways.into_iter().flatten().filter(|time| *time >= 0.0).reduce(f64::min)
+    }
+
+    /// How long until it has to be asked, if it goes on like this.
+    pub fn seconds_left(&self) -> Option<f64> {
+        let (look, growth) = (self.moment.back()?, self.laps.growth()?);
+        let left = (look.limit - self.needed_after(self.stop_steps + 1.0)?).max(0.0);
+        Some(left / growth.per_step * growth.step_seconds)
     }
 
     fn look_seconds(&self) -> f64 {
