@@ -1,15 +1,20 @@
 //! Starting the job so that it cannot tell that we are there: its caller's terminal, descriptors, limits and signal mask.
 
-use crate::checkpoints::{CHECKPOINT_VARIABLE, RESUME_VARIABLE};
+use crate::checkpoints::{CHECKPOINT_VARIABLE, RESUME_VARIABLE, STEP_VARIABLE};
 use lowtide_model::Exit;
+use nix::fcntl::OFlag;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, signal, sigprocmask};
+use nix::sys::stat::Mode;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
+
+/// How much likelier than its recorder the kernel takes a guarded job when memory runs out.
+const MORE_LIKELY: i32 = 300;
 
 /// What the job talks to.
 #[derive(Debug, Default)]
@@ -67,17 +72,51 @@ pub(crate) struct Restore {
     pub(crate) descriptors: Option<(u64, u64)>,
     /// What its environment has beside ours; nothing where a variable has to go.
     pub(crate) environment: crate::agent::Environment,
+    /// What the kernel is told about killing it for memory; nothing leaves it as it is.
+    pub(crate) oom_score: Option<OomScore>,
+}
+
+/// A value for `oom_score_adj`, as the kernel reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OomScore {
+    text: [u8; 4],
+    length: usize,
+}
+
+impl OomScore {
+    /// Higher than ours, so that the kernel takes the job and not its recorder. Only raising needs no rights.
+    pub(crate) fn above_ours() -> Option<Self> {
+        let ours: i32 = std::fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok()?;
+        let score = (ours + MORE_LIKELY).clamp(0, 1000).to_string();
+        let mut text = [0; 4];
+        text.get_mut(..score.len())?.copy_from_slice(score.as_bytes());
+        Some(Self { text, length: score.len() })
+    }
+
+    /// Between fork and exec: no allocation.
+    fn apply(&self) -> nix::Result<()> {
+        let file =
+            nix::fcntl::open(c"/proc/self/oom_score_adj", OFlag::O_WRONLY | OFlag::O_CLOEXEC, Mode::empty())?;
+        nix::unistd::write(&file, &self.text[..self.length]).map(drop)
+    }
+}
+
+/// Keeps the pages we use in memory, as far as we may: the reckoning has to go on while memory runs out.
+#[allow(unsafe_code, reason = "mlockall with MCL_ONFAULT has no safe interface")]
+pub(crate) fn stay_in_memory() {
+    // SAFETY: changes only how the kernel treats this process's pages; a refusal changes nothing.
+    let _ = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_ONFAULT) };
 }
 
 impl Restore {
     /// The same with variables of this start alone; those of another start are taken out.
     pub(crate) fn with(&self, variables: &[(&'static str, OsString)]) -> Self {
         let mut environment = self.environment.clone();
-        for name in [CHECKPOINT_VARIABLE, RESUME_VARIABLE] {
+        for name in [CHECKPOINT_VARIABLE, RESUME_VARIABLE, STEP_VARIABLE] {
             let value = variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
             environment.push((name.into(), value));
         }
-        Self { mask: self.mask, descriptors: self.descriptors, environment }
+        Self { environment, ..*self }
     }
 }
 
@@ -128,12 +167,14 @@ fn refused(program: &OsString, cause: std::io::Error) -> StartError {
 
 #[allow(unsafe_code, reason = "work between fork and exec has no safe interface")]
 fn prepare(command: &mut Command, restore: &Restore, slave: Option<OwnedFd>) {
-    let (mask, descriptors) = (restore.mask, restore.descriptors);
+    let (mask, descriptors, oom_score) = (restore.mask, restore.descriptors, restore.oom_score);
     let broken_pipe = before_main::broken_pipe();
     let before_exec = move || {
         if let Some((soft, hard)) = descriptors {
             setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
         }
+        // Where it may not be told, nothing is lost.
+        let _ = oom_score.map(|score| score.apply());
         if let Some(slave) = &slave {
             nix::unistd::setsid()?;
             // SAFETY: the descriptor is open and a terminal; the call changes only kernel state of this new session.

@@ -176,7 +176,11 @@ pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Resu
     let started = clock::boot_ns();
     meta.started_unix_ns = unix_ns();
     let environment = prepared.environment;
-    let restore = job::Restore { mask: signals.mask_before(), descriptors, environment };
+    let oom_score = options.guard.as_ref().and_then(|_| job::OomScore::above_ours());
+    if options.guard.is_some() {
+        job::stay_in_memory();
+    }
+    let restore = job::Restore { mask: signals.mask_before(), descriptors, environment, oom_score };
     let child = match first_start(&job, &restore, options) {
         Ok(child) => child,
         Err(error) => {

@@ -53,7 +53,7 @@ impl Session<'_> {
         match watch.asked.take() {
             Some(mut asked) => {
                 self.ask_again_when_missed(&mut watch, &mut asked);
-                watch.asked = Some(self.follow_up(&mut watch, asked));
+                watch.asked = Some(self.follow_up(&watch, asked));
             }
             None => self.consider(&mut watch),
         }
@@ -197,8 +197,7 @@ impl Session<'_> {
     }
 
     /// What became of a request.
-    fn follow_up(&mut self, watch: &mut Watch, mut asked: Asked) -> Asked {
-        self.ask_later_where_passed(watch, &mut asked);
+    fn follow_up(&mut self, watch: &Watch, mut asked: Asked) -> Asked {
         let number = asked.request.number;
         let answers: Vec<(u64, u64)> = asked.processes.iter().map(|key| self.marks.answered(*key)).collect();
         if asked.rung == Rung::Flag
@@ -226,22 +225,6 @@ impl Session<'_> {
             self.end_all(&mut asked);
         }
         asked
-    }
-
-    /// A rank that was already past the step at which all were to stop goes on: then a later step is chosen.
-    fn ask_later_where_passed(&mut self, watch: &mut Watch, asked: &mut Asked) {
-        let Request { number, stop_at } = asked.request;
-        let stoppers: Vec<Stopper> =
-            self.marks.stoppers().filter(|stopper| asked.processes.contains(&stopper.key)).collect();
-        let passed =
-            |stopper: &Stopper| stopper.steps > stop_at && self.marks.answered(stopper.key).1 < number;
-        if asked.rung == Rung::Flag && stop_at > 0 && asked.done.is_none() && stoppers.iter().any(passed) {
-            asked.taken = None;
-            self.ask_by_flag(watch, asked, &stoppers);
-            let text =
-                format!("a rank was past step {stop_at}: all stop after step {}", asked.request.stop_at);
-            self.guard_event("asked_again", asked, text);
-        }
     }
 
     fn end_it(&mut self, watch: &mut Watch, mut asked: Asked) {
