@@ -282,14 +282,19 @@ fn moments(out: &mut String, name: &str, cases: &[&Case], say: impl Fn(&Curve, u
         (1..=10).filter(leak).collect()
     };
     let (mut harmless, mut ever, mut fills, mut fills_called) = (0, 0, 0, 0);
+    let mut named = String::new();
     let (mut leaks, mut found, mut delays) = (0, 0, Vec::new());
     for case in cases {
         if case.group == Group::Bounded {
-            let any = usize::from(!called(case).is_empty());
+            let moments = called(case);
+            let any = usize::from(!moments.is_empty());
             let context = &case.curve.context;
             let known = usize::from(context.epoch_steps.is_some() || context.epoch_seconds.is_some());
             (harmless, ever, fills, fills_called) =
                 (harmless + 1, ever + any, fills + known, fills_called + known * any);
+            if known * any > 0 {
+                let _ = write!(named, " [{} at tenths {moments:?}]", case.id);
+            }
         } else if case.group == Group::Leak {
             let moments = called(case);
             leaks += 1;
@@ -300,7 +305,7 @@ fn moments(out: &mut String, name: &str, cases: &[&Case], say: impl Fn(&Curve, u
     delays.sort_by(f64::total_cmp);
     let _ = writeln!(
         out,
-        "online by {name}: harmless growing runs ever called a leak {}; fills with a known pass {}; \
+        "online by {name}: harmless growing runs ever called a leak {}; fills with a known pass {}{named}; \
          leaks found at the end {}; median delay {:.2} of a leak's life",
         share(ever, harmless),
         share(fills_called, fills),
