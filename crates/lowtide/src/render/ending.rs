@@ -1,7 +1,7 @@
 //! The end of a recording: one sentence, then role by role, limits, cost.
 
 use super::table::{Align, Table};
-use super::{limit_name, plain};
+use super::{guarded, limit_name, plain};
 use crate::commands::recorder::Told;
 use crate::duration;
 use lowtide_model::{ByteDelta, Bytes, EventKind, Exit, Recording, Source};
@@ -34,6 +34,7 @@ impl Ending<'_> {
             let _ = writeln!(text, "  {}", oom.text);
         }
         text.push_str(&self.verdict());
+        text.push_str(&self.finished.guarded.as_ref().map(guarded::text).unwrap_or_default());
         text.push_str(&self.roles());
         text.push_str(&self.facts());
         text
@@ -65,7 +66,12 @@ impl Ending<'_> {
     }
 
     fn how(&self) -> String {
+        let guarded = self.finished.guarded.as_ref();
+        let last = guarded.and_then(|guarded| guarded.stops.last()).filter(|stop| !stop.began_again);
         match self.finished.exit {
+            Exit::Signal(9) if last.is_some_and(|stop| stop.rung == Some(lowtide_run::Rung::Kill)) => {
+                "ended by the guard, just before the kernel would have".to_owned()
+            }
             Exit::Code(code) => format!("exit code {code}"),
             Exit::Signal(9) if self.finished.ooms.is_empty() && counted(&self.told.recording) => {
                 "ended by signal 9 (SIGKILL); no OOM counter moved, so a person or a program sent it"
@@ -150,6 +156,7 @@ impl Ending<'_> {
             "argv": recording.meta.argv,
             "exit": self.finished.exit,
             "oom": self.finished.ooms,
+            "guard": self.finished.guarded,
             "survivors": self.finished.survivors.iter().map(survivor).collect::<Vec<_>>(),
             "summary": summary,
             "marks": lowtide_verdict::tally(recording),

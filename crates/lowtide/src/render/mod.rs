@@ -5,6 +5,7 @@ mod console;
 mod doctor;
 mod ending;
 mod gates;
+mod guarded;
 mod jobs;
 mod list;
 mod plot;
