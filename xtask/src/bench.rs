@@ -81,6 +81,9 @@ pub(crate) fn bench(rest: &[String]) -> Result<(), String> {
     if rest.first().is_some_and(|word| word == "scan") {
         return scan(rest);
     }
+    if rest.first().is_some_and(|word| word == "guard") {
+        return guard(&rest[1..]);
+    }
     if rest.first().is_some_and(|word| word == "serve") {
         return serve::serve(&rest[1..]);
     }
@@ -122,6 +125,14 @@ fn marks(rest: &[String]) -> Result<(), String> {
     run(Command::new("python3").arg("tests/frameworks/build.py").current_dir(root()))?;
     let python = root().join("target/frameworks-python/bin/python");
     run(Command::new(python).arg("python/bench_agent.py").args(rest).current_dir(root()))
+}
+
+/// What a leaking job loses under a bare limit, under earlyoom and under the guard (xtask/bench/guard).
+fn guard(rest: &[String]) -> Result<(), String> {
+    run(cargo().args(["build", "--release", "--locked", "-p", "lowtide", "--bin", "lowtide"]))?;
+    let program = root().join("xtask/bench/guard/bench.py");
+    let lowtide = root().join("target/release/lowtide");
+    run(Command::new("python3").arg(program).arg(lowtide).args(rest).current_dir(root()))
 }
 
 /// Who names the cause of growth: lowtide and its peers on programs with a known one (xtask/bench/scan).

@@ -21,6 +21,7 @@ cargo xtask test        all tests; makes its own Python environment for those th
 cargo xtask package     only the tests of the Python package, with the program as it is now
 cargo xtask frameworks  the agent in real torch, transformers, lightning, keras and accelerate jobs
 cargo xtask bench       the promised numbers, measured beside psutil, mprof and psrecord in one run; `bench marks`: the agent's cost
+cargo xtask bench guard what a leaking job loses: a bare limit, earlyoom and lowtide side by side
 cargo xtask bench scan  who names the cause of growth: lowtide beside tracemalloc, objgraph and memray
 cargo xtask bench serve the live page under load: 500 viewers, 10,000 recordings, a run of a week
 cargo xtask bench verdict  what judging a million samples takes

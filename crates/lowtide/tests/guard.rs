@@ -344,3 +344,43 @@ fn ctrl_c_ends_it_at_every_stage_and_nothing_begins_again() {
         assert!(alive.map(|one| one.key.pid).all(|pid| !lives(pid)), "{stage_of_it}: {words}");
     }
 }
+
+#[test]
+fn a_job_kept_apart_dies_alone_at_its_own_limit_and_its_cgroup_goes_with_it() {
+    // Where no cgroup may be made, the fake tree of crates/run stands in (isolation.rs).
+    let Some(cgroup) = Cgroup::new(1000 * MIB) else { return };
+    let stage = Stage::new();
+    let file = stage.path("run.tide");
+    let actor = stage.renamed("eater");
+    let mut command = stage.command(&["run", "--isolate", "--max", "64MiB", "--out", file.to_str().unwrap()]);
+    command.args(["--", &actor, "eat"]);
+    let output = cgroup.inside(&command).output().unwrap();
+    let words = said(&output);
+    assert_eq!(output.status.code(), Some(137), "{words}");
+    assert!(words.contains("out of memory, by the memory limit of 64.0 MiB"), "{words}");
+    let recording = read(&file);
+    let lived = recording.processes.iter().find(|one| one.argv[0].ends_with("eater")).unwrap();
+    assert!(
+        lived
+            .cgroup
+            .as_deref()
+            .is_some_and(|path| path.contains("/lowtide-test-") && path.ends_with(&recording.meta.run_id))
+    );
+    let left = std::fs::read_dir(&cgroup.folder).unwrap().filter_map(Result::ok);
+    assert_eq!(left.filter(|entry| entry.path().is_dir()).count(), 0, "nothing is left behind");
+}
+
+#[test]
+fn the_guard_saves_a_job_in_a_cgroup_of_its_own() {
+    let Some(cgroup) = Cgroup::new(1000 * MIB) else { return };
+    let stage = Stage::new();
+    let job = ["--leak", "3", "--steps", "60", "--step-ms", "60"];
+    let output = cgroup
+        .inside(&guarded(&stage, &["--resume", "9", "--isolate", "--max", "130MiB"], &job))
+        .output()
+        .unwrap();
+    let words = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{words}");
+    assert_eq!(steps(&stage), unbroken(60), "{words}");
+    assert!(words.contains("of 130 MiB"), "{words}");
+}

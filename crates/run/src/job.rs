@@ -1,6 +1,7 @@
 //! Starting the job so that it cannot tell that we are there: its caller's terminal, descriptors, limits and signal mask.
 
 use crate::checkpoints::{CHECKPOINT_VARIABLE, RESUME_VARIABLE, STEP_VARIABLE};
+use crate::isolation::Isolation;
 use lowtide_model::Exit;
 use nix::fcntl::OFlag;
 use nix::sys::prctl;
@@ -74,6 +75,8 @@ pub(crate) struct Restore {
     pub(crate) environment: crate::agent::Environment,
     /// What the kernel is told about killing it for memory; nothing leaves it as it is.
     pub(crate) oom_score: Option<OomScore>,
+    /// A cgroup of its own.
+    pub(crate) isolation: Option<Isolation>,
 }
 
 /// A value for `oom_score_adj`, as the kernel reads it.
@@ -116,7 +119,14 @@ impl Restore {
             let value = variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
             environment.push((name.into(), value));
         }
-        Self { environment, ..*self }
+        let isolation = self.isolation.clone();
+        Self {
+            mask: self.mask,
+            descriptors: self.descriptors,
+            oom_score: self.oom_score,
+            environment,
+            isolation,
+        }
     }
 }
 
@@ -127,6 +137,7 @@ pub(crate) fn start(spec: &JobSpec, restore: &Restore) -> Result<Child, StartErr
 
 /// Starts the job with another command.
 pub(crate) fn start_as(spec: &JobSpec, argv: &[OsString], restore: &Restore) -> Result<Child, StartError> {
+    let argv = restore.isolation.as_ref().map_or_else(|| argv.to_vec(), |isolation| isolation.command(argv));
     let (program, arguments) = argv.split_first().ok_or(StartError::Nothing)?;
     let mut command = Command::new(program);
     command.args(arguments);
@@ -169,7 +180,12 @@ fn refused(program: &OsString, cause: std::io::Error) -> StartError {
 fn prepare(command: &mut Command, restore: &Restore, slave: Option<OwnedFd>) {
     let (mask, descriptors, oom_score) = (restore.mask, restore.descriptors, restore.oom_score);
     let broken_pipe = before_main::broken_pipe();
+    let procs = restore.isolation.as_ref().and_then(Isolation::procs);
     let before_exec = move || {
+        if let Some(procs) = &procs {
+            let list = nix::fcntl::open(procs.as_c_str(), OFlag::O_WRONLY | OFlag::O_CLOEXEC, Mode::empty())?;
+            nix::unistd::write(&list, b"0")?;
+        }
         if let Some((soft, hard)) = descriptors {
             setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
         }

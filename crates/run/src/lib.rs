@@ -11,6 +11,7 @@ mod gpu;
 mod guard;
 mod history;
 mod hooks;
+mod isolation;
 mod job;
 mod judging;
 mod marks;
@@ -32,6 +33,7 @@ mod steady;
 pub use agent::{MARKS_VARIABLE, RUN_VARIABLE, SOCKET_VARIABLE};
 pub use guard::{Chunk, GuardOptions, Guarded, Kept, Rung, Stop};
 pub use hooks::{Hook, HookWhen, Hooks};
+pub use isolation::IsolationError;
 pub use job::{JobSpec, StartError, Terminal};
 pub use oom::OomCall;
 pub use pace::Chosen;
@@ -40,7 +42,8 @@ pub use socket::SOCKET_NAME;
 use crew::Crew;
 use gpu::GpuHelper;
 use guard::Watch;
-use lowtide_model::{Exit, Meta, ProcKey, RunState, Source};
+use isolation::Isolation;
+use lowtide_model::{Bytes, Exit, Meta, ProcKey, RunState, Source};
 use lowtide_probe::events::{Feed, Scope};
 use lowtide_probe::tree::Tree;
 use lowtide_probe::{Ending, Root, clock, host, limits, mapped, stat_of, variable};
@@ -118,6 +121,15 @@ pub struct Options {
     pub scans: bool,
     /// How the job is guarded, if it is.
     pub guard: Option<GuardOptions>,
+    /// Whether the job gets a cgroup of its own.
+    pub isolate: Option<Isolate>,
+}
+
+/// A cgroup of the job's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Isolate {
+    /// Its limit; without one it is only kept apart.
+    pub max: Option<Bytes>,
 }
 
 /// How a recording ended.
@@ -141,6 +153,9 @@ pub enum RunError {
     /// The job did not start.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// The job could not be kept apart.
+    #[error(transparent)]
+    Isolation(#[from] IsolationError),
     /// The recording could not be begun or closed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -159,6 +174,8 @@ pub enum RunError {
 ///
 /// Must be called on the main thread before any other thread exists: signals are blocked for all threads to come.
 pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Result<Finished, RunError> {
+    let isolate = |isolate: Isolate| Isolation::make(&options.run_id, isolate.max);
+    let isolation = options.isolate.map(isolate).transpose()?;
     let signals = Signals::take().map_err(RunError::Wait)?;
     let stand = match job.terminal {
         Terminal::Callers | Terminal::Piped(..) => Stand::InOurGroup,
@@ -176,11 +193,14 @@ pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Resu
     let started = clock::boot_ns();
     meta.started_unix_ns = unix_ns();
     let environment = prepared.environment;
-    let oom_score = options.guard.as_ref().and_then(|_| job::OomScore::above_ours());
+    let keeps_apart = options.guard.is_some() || options.isolate.is_some();
+    let oom_score = if keeps_apart { job::OomScore::above_ours() } else { None };
     if options.guard.is_some() {
         job::stay_in_memory();
     }
-    let restore = job::Restore { mask: signals.mask_before(), descriptors, environment, oom_score };
+    let apart = isolation.clone();
+    let restore =
+        job::Restore { mask: signals.mask_before(), descriptors, environment, oom_score, isolation };
     let child = match first_start(&job, &restore, options) {
         Ok(child) => child,
         Err(error) => {
@@ -189,6 +209,7 @@ pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Resu
             drop(writer);
             let _ = std::fs::remove_file(path);
             agent::clear(options.private_dir.as_deref());
+            apart.iter().for_each(Isolation::clear);
             return Err(error.into());
         }
     };
@@ -207,6 +228,7 @@ pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Resu
     let finished = record(setting, Subject::Job(forwarder), options, listener)?;
     if finished.survivors.is_empty() {
         agent::clear(options.private_dir.as_deref());
+        apart.iter().for_each(Isolation::clear);
     }
     Ok(finished)
 }

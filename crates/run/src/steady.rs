@@ -77,6 +77,7 @@ fn options(folder: &std::path::Path) -> Options {
         agent: true,
         scans: true,
         guard: None,
+        isolate: None,
     }
 }
 

@@ -36,6 +36,12 @@ pub(crate) struct GuardArgs {
     /// How to start again: arguments to add, or a whole command, with {checkpoint} in it
     #[arg(long, value_name = "TEMPLATE", requires = "guard")]
     pub(crate) resume_with: Option<String>,
+    /// Put the job into a memory cgroup of its own, so that it dies alone when it takes too much
+    #[arg(long)]
+    pub(crate) isolate: bool,
+    /// The limit of that cgroup
+    #[arg(long, value_name = "SIZE", requires = "isolate", value_parser = parse_max)]
+    pub(crate) max: Option<Bytes>,
 }
 
 /// `--limit`.
@@ -55,6 +61,14 @@ fn parse_limit(text: &str) -> Result<Limit, String> {
         Ok(Bytes(0)) => Err("a limit of nothing can't be kept".to_owned()),
         Ok(bytes) => Ok(Limit::At(bytes)),
         Err(error) => Err(format!("{error}; or `auto`")),
+    }
+}
+
+fn parse_max(text: &str) -> Result<Bytes, String> {
+    match Bytes::from_str(text) {
+        Ok(Bytes(0)) => Err("a job can't live on nothing".to_owned()),
+        Ok(bytes) => Ok(bytes),
+        Err(error) => Err(error.to_string()),
     }
 }
 

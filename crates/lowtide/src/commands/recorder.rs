@@ -66,6 +66,7 @@ pub(crate) fn options(args: &RecordingArgs, program: &str) -> Result<Options, Fa
         agent: false,
         scans: !args.no_scan,
         guard: None,
+        isolate: None,
     })
 }
 

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::relay as relaying;
 use crate::render::{self, Console};
 use lowtide_model::Exit;
-use lowtide_run::{JobSpec, Options, SOCKET_NAME, Terminal};
+use lowtide_run::{Isolate, JobSpec, Options, RunError, SOCKET_NAME, Terminal};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -19,6 +19,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let mut options = recorder::options(&args.recording, &program)?;
     options.agent = !args.no_agent;
     options.guard = guarding::options(&args.guarding, &args.command)?;
+    options.isolate = args.guarding.isolate.then_some(Isolate { max: args.guarding.max });
     let (terminal, relay) = relayed(&args, &options)?;
     options.companions.extend(relay.as_ref().map(Child::id));
     let pusher = args.push.as_deref().map(|url| push::start(&options.out, url)).transpose()?;
@@ -33,7 +34,13 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         // survivors it passes on without us.
         let _ = relay.wait();
     }
-    let finished = finished?;
+    let finished = finished.map_err(|error| match error {
+        RunError::Isolation(_) => Failure::from(error)
+            .hint("run as root, or where systemd gives this user a session, or leave --isolate out"),
+        RunError::Start(_) | RunError::Store(_) | RunError::Wait(_) | RunError::NoProcess { .. } => {
+            error.into()
+        }
+    })?;
     if let Ok(path) = &finished.recording
         && std::path::absolute(&options.out).is_ok_and(|asked| asked != *path)
     {
