@@ -31,8 +31,8 @@ const REACTION_SECONDS: f64 = 0.05;
 pub const QUICKEST_LOOK: f64 = 0.005;
 /// See above: a job that was flat for an hour may begin to rush.
 pub const SLOWEST_LOOK: f64 = 0.1;
-/// Looks that come late fade from memory by this part a look ...
-const LATE_FADES: f64 = 0.95;
+/// A look that came late is remembered for about so many seconds ...
+const LATE_FADES_SECONDS: f64 = 10.0;
 /// ... and one that comes later than this many seconds was suspended.
 const MOST_LATE: f64 = 1.0;
 /// Steps are not all alike.
@@ -157,8 +157,9 @@ impl Guard {
             return;
         }
         if let Some(last) = self.moment.back() {
-            let late = (look.seconds - last.seconds - self.planned).clamp(0.0, MOST_LATE);
-            self.late = late.max(self.late * LATE_FADES);
+            let passed = look.seconds - last.seconds;
+            let late = (passed - self.planned).clamp(0.0, MOST_LATE);
+            self.late = late.max(self.late * (-passed / LATE_FADES_SECONDS).exp());
         }
         if self.moment.len() >= MOMENT {
             self.moment.pop_front();
@@ -354,15 +355,16 @@ impl Guard {
     /// Whether the limit is reached before anything else can happen: the next step will not fit, or memory rushes there.
     pub fn at_the_edge(&self) -> bool {
         let Some(look) = self.moment.back() else { return false };
-        if self.learnt.stage() != Stage::Training {
-            // What a save or an evaluation takes it gives back; ending it here could only take what would have fitted.
+        // What a save or an evaluation takes it gives back; ending it here could only take what would have fitted. And what
+        // a job takes while it starts says nothing yet.
+        if self.learnt.stage() != Stage::Training || self.laps.len() < LEAST_LAPS {
             return false;
         }
         let rushes = self.rush().is_some_and(|rate| {
             let left = (look.limit - look.used).max(0.0) / rate;
-            look.used > self.laps.record() && left < (EDGE_LOOKS * self.look_seconds()).max(EDGE_SECONDS)
+            let edge = (EDGE_LOOKS * self.look_seconds()).clamp(EDGE_SECONDS, EDGE_SECONDS * EDGE_LOOKS);
+            look.used > self.laps.record() && left < edge
         });
-        let known = self.laps.len() >= LEAST_LAPS;
         let next_step = || {
             let growth = self.laps.growth()?;
             let high = self.high(look);
@@ -370,7 +372,7 @@ impl Guard {
             let top = self.bound.filter(|bound| *bound >= high).map_or(top, |bound| top.min(bound));
             Some(top > look.limit)
         };
-        rushes || (known && next_step().unwrap_or(false))
+        rushes || next_step().unwrap_or(false)
     }
 
     /// When to look again, in seconds: often enough that some looks are left before it is too late.
