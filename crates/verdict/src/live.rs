@@ -14,8 +14,8 @@ use crate::scans::Scans;
 use crate::series::Point;
 use crate::track::Track;
 use lowtide_model::{
-    Axis, CgroupRow, Context, Event, GpuRow, HostRow, LimitHeld, LimitKind, Mark, Meta, Metric, ProcKey,
-    Process, Recording, RunState, SampleRow, ScanRow,
+    Axis, Bytes, CgroupRow, Context, Event, GpuRow, HostRow, LimitHeld, LimitKind, Mark, Meta, Metric,
+    ProcKey, Process, Recording, RunState, SampleRow, ScanRow,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -208,8 +208,9 @@ impl LiveJudge {
         roles(&processes, &memory)
     }
 
-    /// The limit a process's curve runs into, with its source: what it holds now and what is left beside it.
-    pub(crate) fn limit(&self, need: f64) -> (Option<lowtide_model::Bytes>, Option<String>) {
+    /// The limit a process's curve runs into, with its source: what it holds now and what is left beside it, and never
+    /// more than the limit itself: what a process held that has ended is among what is left.
+    pub(crate) fn limit(&self, need: f64) -> (Option<Bytes>, Option<String>) {
         if self.asked.limit.is_some() {
             return (self.asked.limit, self.asked.limit_from.clone());
         }
@@ -217,12 +218,12 @@ impl LiveJudge {
             .limits
             .iter()
             .min_by_key(|l| l.headroom())
-            .map(|l| (l.headroom().as_f64(), limit_words(&l.kind)));
-        let host = || self.host.map(|h| (h.available.last.as_f64(), "the machine's memory".to_owned()));
-        match held.or_else(host) {
-            Some((room, from)) => (Some(lowtide_model::Bytes::from_f64(need + room)), Some(from)),
-            None => (None, None),
-        }
+            .map(|l| (l.headroom().as_f64(), l.limit.as_f64(), limit_words(&l.kind)));
+        let of_host = |h: lowtide_model::HostRow| {
+            (h.available.last.as_f64(), h.total.as_f64(), "the machine's memory".to_owned())
+        };
+        let found = held.or_else(|| self.host.map(of_host));
+        found.map(|(room, all, from)| (Bytes::from_f64((need + room).min(all)), from)).unzip()
     }
 }
 

@@ -5,10 +5,10 @@
 mod made;
 
 use lowtide_model::{
-    Bytes, CgroupRow, CgroupVersion, Event, EventKind, Exit, GpuRow, HostRow, Limit, MarkKind, MarkPhase,
-    RunState, Span, Tick,
+    Bytes, CgroupRow, CgroupVersion, Context, Event, EventKind, Exit, GpuRow, HostRow, Limit, LimitHeld,
+    LimitKind, MarkKind, MarkPhase, RunState, Span, Tick,
 };
-use lowtide_verdict::{Fits, Group, Kind, judge_recording};
+use lowtide_verdict::{Fits, Group, Kind, LiveJudge, judge_recording};
 use made::{MIB, Run, key, mark, process, wobble};
 
 fn cgroup(second: f64, used_mib: u64, limit_mib: u64) -> CgroupRow {
@@ -114,6 +114,21 @@ fn a_recording_cut_off_near_its_limit_is_tight_and_at_it_exceeds() {
     assert!(at.evidence.iter().any(|l| l.contains("(98 %), the limit of cgroup /job")), "{:?}", at.evidence);
     assert_eq!(cut(930).outcome.is, Fits::Tight);
     assert_eq!(cut(500).outcome.death, None);
+}
+
+#[test]
+fn what_an_ended_process_held_does_not_count_twice() {
+    let mut run = Run::new();
+    run.rows(2, 0, 200, |t| 200.0 + 4.0 * t);
+    run.recording.processes[1].died = Some(Tick::from_seconds(199.5));
+    let mut judge = LiveJudge::new(&run.recording.meta, Context::default());
+    run.recording.processes.iter().for_each(|process| judge.push_process(process));
+    run.recording.samples.iter().for_each(|row| judge.push_sample(row));
+    // Nothing of the cgroup is taken any more when the last answer is given.
+    let (limit, used) = (Bytes::from_mib(1500), Bytes::from_mib(20));
+    judge.set_limits(&[LimitHeld { kind: LimitKind::Cgroup { path: "/job".into() }, limit, used }]);
+    judge.finish();
+    assert_eq!(judge.verdict().main.outcome.limit_bytes, Some(1500.0 * MIB));
 }
 
 #[test]
