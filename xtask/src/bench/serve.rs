@@ -30,9 +30,10 @@ const ROUNDS: usize = 30;
 const FLAT: (f64, f64) = (0.10, 8.0);
 
 pub(super) fn serve(rest: &[String]) -> Result<(), String> {
-    let release = ["build", "--release", "--locked"];
-    run(cargo().args(release).args(["-p", "lowtide", "--bin", "lowtide", "--example", "actor"]))?;
-    run(cargo().args(release).args(["-p", "lowtide-serve", "--example", "stage"]))?;
+    let built = ["--bin", "lowtide", "--example", "actor", "--example", "stage"];
+    run(cargo()
+        .args(["build", "--release", "--locked", "-p", "lowtide", "-p", "lowtide-serve"])
+        .args(built))?;
     let built = root().join("target/release");
     let folder = root().join("target/bench-serve");
     let _ = std::fs::remove_dir_all(&folder);
@@ -295,7 +296,6 @@ impl Server {
 
     /// Waits until all runs have their verdict.
     fn until_judged(&self, count: usize) -> Result<(), String> {
-        let wanted = format!("\"total\":{count},");
         loop {
             let known: usize = ["fits", "tight", "exceeds", "unknown"]
                 .iter()
@@ -304,16 +304,15 @@ impl Server {
             if known >= count {
                 return Ok(());
             }
-            if self.total("/api/v1/runs")? > count {
-                return Err(format!("more runs than {wanted}"));
-            }
             std::thread::sleep(Duration::from_millis(200));
         }
     }
 
     fn total(&self, path: &str) -> Result<usize, String> {
         let text = String::from_utf8_lossy(&self.get(path)?).into_owned();
-        let number = text.split("\"total\":").nth(1).and_then(|rest| rest.split(',').next()?.parse().ok());
+        let digits =
+            text.split("\"total\":").nth(1).map(|rest| rest.chars().take_while(char::is_ascii_digit));
+        let number = digits.and_then(|digits| digits.collect::<String>().parse().ok());
         number.ok_or_else(|| format!("{path} told no total"))
     }
 }
