@@ -209,7 +209,7 @@ export function mainChart(into: HTMLElement, tools: HTMLElement | null, figure: 
     {
       width: into.clientWidth || 600,
       height: HEIGHT,
-      padding: [24, 14, 0, 0],
+      padding: [30, 14, 0, 0],
       legend: { show: false },
       cursor: { drag: { x: true, y: false }, points: { size: 7 } },
       scales: {

@@ -20,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// Time between two pieces of a run that goes on.
 const EVERY: Duration = Duration::from_secs(10);
+/// ... and at least so many times as long as reading and sending one takes.
+const SHARE: u32 = 20;
 /// Time between two looks whether it ended.
 const LOOK: Duration = Duration::from_secs(1);
 /// What may come back when a curve is asked for.
@@ -124,7 +126,7 @@ pub fn send_file(file: &Path, address: &str, wait: Duration) -> Result<Sent, Rem
 pub fn follow(file: &Path, address: &str, wait: Duration) -> Result<Sent, RemoteError> {
     let (mut upto, mut sent, begun) = (i64::MIN, Sent::default(), Instant::now());
     loop {
-        let next = Instant::now() + EVERY;
+        let looked = Instant::now();
         match lowtide_store::open(file).and_then(|mut reader| reader.recording()) {
             Ok(recording) if recording.meta.state != Some(RunState::Running) => {
                 return send(&all_after(&recording, upto), address, wait).map(|last| sent.and(last));
@@ -138,9 +140,11 @@ pub fn follow(file: &Path, address: &str, wait: Duration) -> Result<Sent, Remote
                 }
             }
             // The recorder may not have begun yet.
-            Err(_) if begun.elapsed() < wait => {}
+            Err(_) if begun.elapsed() < wait => std::thread::sleep(LOOK),
             Err(error) => return Err(error.into()),
         }
+        // A long run takes longer to read, and is read less often for it.
+        let next = looked + EVERY.max(looked.elapsed() * SHARE);
         while Instant::now() < next && goes_on(file) {
             std::thread::sleep(LOOK);
         }

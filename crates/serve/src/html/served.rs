@@ -59,7 +59,7 @@ pub(crate) fn side_by_side(title: &str, runs: &[(String, Arc<Page>)]) -> Markup 
             section.card { h2 { "Curves" } div.chart data-chart="curves" { (crate::figure::curves(&curves_of(runs))) } }
             section.card {
                 h2 { "Answers" }
-                div.scroll tabindex="0" role="group" aria-label="table, scrolls sideways" { table {
+                div.scroll tabindex="0" role="group" aria-label="table, scrolls sideways" { table.answers {
                     thead { tr { th { "run" } th { "what it is" } th { "fits" } th.n { "floor then" } th.n { "floor now" } th.n { "peak" } th { "sentence" } } }
                     tbody { @for ((id, page), name) in runs.iter().zip(&names) { (answer_row(id, name, page)) } }
                 } }
@@ -84,10 +84,10 @@ fn answer_row(id: &str, name: &str, page: &Page) -> Markup {
             td { a href=(format!("/run/{}", encoded(id))) { (name) } }
             td { (verdict_badge(page.verdict.verdict)) }
             td { (outcome_badge(page.verdict.outcome.is)) }
-            td.n { (size(page.verdict.floor.start_bytes)) }
-            td.n { (size(page.verdict.floor.end_bytes)) }
-            td.n { (size(page.figure.line.peak().unwrap_or_default())) }
-            td { (capital(&page.verdict.headline)) "." }
+            td.n data-label="floor then" { (size(page.verdict.floor.start_bytes)) }
+            td.n data-label="floor now" { (size(page.verdict.floor.end_bytes)) }
+            td.n data-label="peak" { (size(page.figure.line.peak().unwrap_or_default())) }
+            td.sentence { (capital(&page.verdict.headline)) "." }
         }
     }
 }

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Time between two looks at the folder.
 const LOOK: Duration = Duration::from_secs(2);
+/// Time between two looks at every file in it, those of finished runs as well.
+const WHOLE: Duration = Duration::from_secs(30);
 /// A run that goes on is summed up again at most this often.
 const AGAIN: Duration = Duration::from_secs(5);
 /// ... and at least this often, changed or not.
@@ -68,6 +70,23 @@ struct Entry {
     summed: Option<(Content, Instant, Arc<Summary>)>,
 }
 
+impl Entry {
+    /// Whether nothing is expected of it any more.
+    fn rests(&self) -> bool {
+        let over = |summary: &Summary| summary.state == Some(RunState::Finished);
+        self.summed.as_ref().is_some_and(|(content, _, summary)| *content == self.content && over(summary))
+    }
+}
+
+/// Which runs are asked for their state.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    /// Those that are new, go on, or can't be read.
+    Moving,
+    /// Every one.
+    All,
+}
+
 /// The summaries as they are kept on disk.
 #[derive(Default, Serialize, Deserialize)]
 struct Kept {
@@ -88,7 +107,7 @@ impl Library {
         let dir = std::fs::canonicalize(dir)?;
         std::fs::read_dir(&dir)?;
         let library = Self { cache: cache_file(&dir), entries: Mutex::default(), dir };
-        library.look();
+        library.look(Depth::All);
         library.restore();
         Ok(library)
     }
@@ -118,10 +137,24 @@ impl Library {
             .collect()
     }
 
-    /// Finds what came, went and changed.
-    fn look(&self) {
+    /// Finds what came, went and changed. A finished run is not asked for its state at every look: ten thousand of
+    /// them would be twenty thousand questions to a file server every two seconds.
+    fn look(&self, depth: Depth) {
         let mut found = BTreeMap::new();
         walk(&self.dir, &self.dir, DEEPEST, &mut found);
+        let rests: BTreeMap<String, Content> = match depth {
+            Depth::All => BTreeMap::new(),
+            Depth::Moving => {
+                let entries = self.entries();
+                let rests = entries.iter().filter(|(_, entry)| entry.rests());
+                rests.map(|(id, entry)| (id.clone(), entry.content)).collect()
+            }
+        };
+        let state = |(id, path): (String, PathBuf)| {
+            let content = rests.get(&id).copied().or_else(|| Content::of(&path))?;
+            Some((id, (path, content)))
+        };
+        let found: BTreeMap<String, (PathBuf, Content)> = found.into_iter().filter_map(state).collect();
         let mut entries = self.entries();
         entries.retain(|id, _| found.contains_key(id));
         for (id, (path, content)) in found {
@@ -220,7 +253,8 @@ fn cache_file(dir: &Path) -> Option<PathBuf> {
     Some(home.join(format!("lowtide/summaries-{:x}-{:x}.json", inode.0, inode.1)))
 }
 
-fn walk(root: &Path, folder: &Path, deep: usize, found: &mut BTreeMap<String, (PathBuf, Content)>) {
+/// Recordings by their names: plain files, found without asking for more than their kind.
+fn walk(root: &Path, folder: &Path, deep: usize, found: &mut BTreeMap<String, PathBuf>) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let (path, kind) = (entry.path(), entry.file_type());
@@ -231,21 +265,26 @@ fn walk(root: &Path, folder: &Path, deep: usize, found: &mut BTreeMap<String, (P
         if kind.as_ref().is_ok_and(std::fs::FileType::is_dir) && deep > 1 {
             walk(root, &path, deep - 1, found);
         } else if path.extension().is_some_and(|extension| extension == "tide")
-            && let (Ok(inside), Some(content)) = (path.strip_prefix(root), Content::of(&path))
+            && kind.is_ok_and(|kind| kind.is_file())
+            && let Ok(inside) = path.strip_prefix(root)
         {
             let id = inside.with_extension("").to_string_lossy().into_owned();
-            found.insert(id, (path, content));
+            found.insert(id, path);
         }
     }
 }
 
 /// Looks at the folder again and again, and reads what is new, away from those who answer requests.
 pub(super) async fn keep_fresh(shop: Arc<Shop>) {
-    let mut saved = Instant::now();
+    let (mut saved, mut whole) = (Instant::now(), Instant::now());
     loop {
         let own = Arc::clone(&shop);
+        let depth = if whole.elapsed() >= WHOLE { Depth::All } else { Depth::Moving };
+        if depth == Depth::All {
+            whole = Instant::now();
+        }
         let worked = tokio::task::spawn_blocking(move || {
-            own.library.look();
+            own.library.look(depth);
             let begun = Instant::now();
             let mut worked = false;
             while begun.elapsed() < LOOK && own.library.freshen() {
