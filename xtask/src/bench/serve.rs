@@ -77,9 +77,11 @@ impl Bench {
     fn viewers(&mut self) -> Result<(), String> {
         let dir = self.folder("live")?;
         let file = dir.join("live.tide");
-        let mut job = Command::new(self.built.join("lowtide"));
+        let (mut job, actor) = (Command::new(self.built.join("lowtide")), self.built.join("examples/actor"));
         job.args(["run", "--quiet", "--interval", "250ms", "--out"]).arg(&file).arg("--");
-        job.arg(self.built.join("examples/actor")).args(["crowd", "24"]);
+        // Something that grows at every tick, so that there is always news; its end comes by itself.
+        let grow = format!("{0} leak 1 {1} 250 & exec {0} crowd 24", actor.display(), 4 * 4 * self.seconds);
+        job.args(["sh", "-c", &grow]);
         job.env("XDG_RUNTIME_DIR", self.folder("home")?);
         let job = super::Held::start(&mut job)?;
         let server = self.server(&dir)?;
@@ -95,9 +97,10 @@ impl Bench {
         let (middle, loud) = (server.memory(), recorder(self.seconds));
         let last = server.memory();
         println!(
-            "{VIEWERS} viewers        {:7.2} % of one core ({:.1} times one viewer), {:.0} MiB sent; {SLEEPERS} of them never read",
+            "{VIEWERS} viewers        {:7.2} % of one core ({:.1} times one viewer), {:.0} pages told to each, {:.0} MiB in all; {SLEEPERS} of them never read",
             busy * 100.0,
             busy / alone.max(1e-9),
+            all.events(),
             all.mib()
         );
         println!(
