@@ -88,21 +88,15 @@ impl Bench {
         server.until_judged(1)?;
         let recorder = |seconds| super::over(seconds, || cpu_of(job.pid()));
         let one = Viewers::join(&server, 1, 0)?;
-        let alone = super::over(self.seconds, || cpu_of(server.pid()));
-        let (quiet, told) = (recorder(self.seconds), one.events());
+        self.watched(&server, &one, "one viewer");
+        let quiet = recorder(self.seconds);
         one.leave();
-        println!("one viewer         {:7.2} % of one core, {told:.0} pages told", alone * 100.0);
         let all = Viewers::join(&server, VIEWERS, SLEEPERS)?;
-        let (first, busy) = (server.memory(), super::over(self.seconds, || cpu_of(server.pid())));
+        let first = server.memory();
+        self.watched(&server, &all, "500 viewers");
         let (middle, loud) = (server.memory(), recorder(self.seconds));
         let last = server.memory();
-        println!(
-            "{VIEWERS} viewers        {:7.2} % of one core ({:.1} times one viewer), {:.0} pages told to each, {:.0} MiB in all; {SLEEPERS} of them never read",
-            busy * 100.0,
-            busy / alone.max(1e-9),
-            all.events(),
-            all.mib()
-        );
+        println!("{SLEEPERS} of them never read; {:.0} MiB were sent", all.mib());
         println!(
             "its memory         {first:7.1} MiB when all are there, {middle:.1} later, {last:.1} at the end"
         );
@@ -119,6 +113,18 @@ impl Bench {
         let lost = lost.map_err(|error| error.to_string())?.meta.dropped_rows;
         self.promises.hold("rows the recorder lost meanwhile", lost as f64, 0.0);
         Ok(())
+    }
+
+    /// What the server spends while these look on, and on each page it tells them.
+    fn watched(&self, server: &Server, viewers: &Viewers, who: &str) {
+        let before = viewers.events();
+        let cpu = super::over(self.seconds, || cpu_of(server.pid()));
+        let pages = viewers.events() - before;
+        println!(
+            "{who:<18} {:7.2} % of one core; {pages:.0} pages told to each, {:.1} ms of CPU for a page and all who see it",
+            cpu * 100.0,
+            1e3 * cpu * self.seconds as f64 / pages.max(1.0)
+        );
     }
 
     /// Ten thousand recordings: the first look, a restart, the list, and what it costs to do nothing.
