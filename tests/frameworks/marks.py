@@ -23,7 +23,9 @@ class Page:
             self.epoch, self.micro, self.examples, self.hook_ns, self.gpu_allocated, self.gpu_reserved, self.tensors,
             self.tensors_cpu, self.tensors_device,
         ) = struct.unpack_from("<QQQqqQQQQdQQQQQQQQ", raw, 8)  # fmt: skip
-        self.request, self.request_number, self.taken, self.done, self.stop_at = struct.unpack_from("<5Q", raw, 256)
+        self.request, self.request_number, self.taken, self.done, self.stop_at, self.missed = struct.unpack_from(
+            "<6Q", raw, 256
+        )
         (self.head,) = struct.unpack_from("<Q", raw, 512)
         self.records = [self._record(raw, i) for i in range(max(0, self.head - SLOTS), self.head)]
 

@@ -396,4 +396,5 @@ print(json.dumps({"pid": os.getpid(), "stopped": stopped}))
         result = run("-c", text, python=python, env={"RANK": "0", "WORLD_SIZE": str(ranks)})
         assert result.said["stopped"] == stopped, (at, every, ranks)
         assert (result.page.taken, result.page.done) == (9 if taken else 0, 9 if stopped else 0)
+        assert result.page.missed == (9 if at == 3 else 0)
         assert result.page.flags & 1 and result.page.facts["stop"] == "own loop"

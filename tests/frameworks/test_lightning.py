@@ -14,6 +14,7 @@ def test_fit_is_told_exactly(run, name):
     assert page.count("eval", "start") == page.count("eval", "end") == said["evals"] == 4
     assert page.count("save", "start") == page.count("save", "end") == said["saves"] == 3
     assert {e["path"]: e["save_bytes"] for e in page.extras("save")} == said["kept"]
+    assert page.facts["model_bytes"] == 2 * 3 * 36
     wanted = {"examples": 50, "batch": 4, "accum": 2, "epochs": 3, "world_size": 1, "epoch_steps": 7}
     assert {key: page.facts[key] for key in wanted} == wanted
     assert (page.micro, page.examples) == (39, 150)

@@ -15,6 +15,7 @@ def test_trainer_events_and_arguments_are_told_exactly(run):
     final = saves.pop("final")
     assert saves == said["bytes"] and final > 0
     assert page.count("load", "start") == page.count("load", "end") == 1
+    assert page.facts["model_bytes"] == 36
     wanted = {"examples": 50, "batch": 4, "accum": 2, "epochs": 2, "world_size": 1, "epoch_steps": 7, "max_steps": 14}
     assert {key: page.facts[key] for key in wanted} == wanted
     assert page.facts["workers"] == 1 and page.facts["persistent_workers"] is True

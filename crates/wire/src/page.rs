@@ -88,6 +88,8 @@ pub struct PageHeader {
     pub asked: (u64, u64),
     /// Number of the newest request taken up, and of the newest carried out.
     pub requests: (u64, u64),
+    /// Number of the newest request that came when the step at which to stop was over.
+    pub missed: u64,
     /// Records ever written to the ring.
     pub head: u64,
 }
@@ -165,6 +167,7 @@ impl PageHeader {
             tensors,
             asked: (at(REQUEST_AT), at(REQUEST_AT + 8)),
             requests: (at(272), at(280)),
+            missed: at(296),
             head: at(512),
         })
     }

@@ -208,6 +208,16 @@ def hook_datasets(module):
     return True
 
 
+def model_bytes(model):
+    """(bytes of a torch model, bytes of its parameters that are trained)."""
+    whole = trained = 0
+    for tensor in model.parameters():
+        size = tensor.numel() * tensor.element_size()
+        whole += size
+        trained += size if tensor.requires_grad else 0
+    return whole, trained
+
+
 def tell_folder(page, key, folder):
     """Says where saves go, when it is another place than before."""
     if _told.get((page.pid, key)) != folder:

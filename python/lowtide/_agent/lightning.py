@@ -77,6 +77,7 @@ def _fit(trainer, args):
 def _train(trainer, args):
     page = _page.current()
     if page is not None:
+        page.begins_at(trainer.global_step)
         files.tell_folder(page, "checkpoint_dir", _folder(trainer))
     batches = _finite(trainer.num_training_batches)
     accum = trainer.accumulate_grad_batches
@@ -87,6 +88,12 @@ def _train(trainer, args):
         max_steps=_finite(trainer.max_steps),
         epoch_steps=-(-batches // accum) if batches and accum else None,
     )
+    whole, trained = files.model_bytes(trainer.lightning_module)
+    progress.job.tell(model_bytes=COPIES * (whole + KEPT_BY_ADAM * trained))
+
+
+#: Lightning puts a checkpoint together in memory, and copies it once more; Adam keeps two numbers a weight.
+COPIES, KEPT_BY_ADAM = 2, 2
 
 
 def _finite(number):

@@ -25,7 +25,7 @@ BOOTTIME = 7
 _MAGIC, _VERSION, _PID, _START, _RANK, _WORLD, _STATE, _FLAGS = range(8)
 _STEPS, _STEP_TIME, EPOCH, MICRO, EXAMPLES, _HOOK_NS = range(8, 14)
 _GPU_ALLOCATED, _GPU_RESERVED, _TENSORS, _TENSORS_CPU, _TENSORS_DEVICE = range(14, 19)
-_REQUEST, _REQUEST_NUMBER, _TAKEN, _DONE, _STOP_AT = range(32, 37)
+_REQUEST, _REQUEST_NUMBER, _TAKEN, _DONE, _STOP_AT, _MISSED = range(32, 38)
 _HEAD = 64
 
 RING_AT = 1024
@@ -224,6 +224,10 @@ class Page:
         except Exception:
             pass
 
+    def begins_at(self, steps):
+        """Training goes on from here: a request to stop before that comes too late."""
+        self._looked = max(self._looked, steps)
+
     def can_stop(self, by, **more):
         """Says that a request to save and stop is honoured, and by whom: a framework's name, or "own loop"."""
         if by not in self._stops:
@@ -248,7 +252,10 @@ class Page:
                 return True
             at = cells[_STOP_AT]
             alone = max(ranks, self._i64[_WORLD]) <= 1
-            if steps < at or looked >= at > 0 or (at == 0 and not alone):
+            if looked >= at > 0:
+                cells[_MISSED] = number
+                return False
+            if steps < at or (at == 0 and not alone):
                 return False
             cells[_TAKEN] = self._stopping = number
             return True

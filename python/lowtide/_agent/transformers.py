@@ -118,6 +118,7 @@ def _train_begin(handler, args, state, began):
             page.place(args.process_index, args.world_size)
         files.tell_folder(page, "checkpoint_dir", os.path.abspath(args.output_dir))
         by_signal = {"saves_on": "SIGTERM"} if getattr(args, "enable_jit_checkpoint", False) else {}
+        page.begins_at(state.global_step)
         page.can_stop("trainer", **by_signal)
     loader = handler.train_dataloader
     accum = args.gradient_accumulation_steps
@@ -131,6 +132,9 @@ def _train_begin(handler, args, state, began):
         epoch_steps=-(-length // accum) if length else None,
         max_steps=state.max_steps,
     )
+    if handler.model is not None:
+        # Its weights are copied to be written; the state of the optimizer is written as it is.
+        job.tell(model_bytes=files.model_bytes(handler.model)[0])
     if loader is not None:
         from . import torch_data
 

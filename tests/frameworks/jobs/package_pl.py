@@ -64,8 +64,11 @@ def main():
     logger.save()
     said = count.said
     said["left"] = left
-    with open(os.path.join(logger.log_dir, "metrics.csv")) as file:
-        said["logged"] = file.readline().strip().split(",")
+    metrics = os.path.join(logger.log_dir, "metrics.csv")
+    # A training that is stopped in its first steps has logged nothing.
+    if os.path.exists(metrics):
+        with open(metrics) as file:
+            said["logged"] = file.readline().strip().split(",")
     said["saved"] = sorted(n for _, _, names in os.walk(".") for n in names if n.startswith("lowtide-stop"))
     said["summary"] = ours.summary
     print(json.dumps(said))

@@ -64,6 +64,11 @@ impl Manner {
         }
     }
 
+    /// Whether it is one of those that mark every step by themselves.
+    pub(crate) fn marks_steps(&self) -> bool {
+        matches!(self.by, Some(By::Trainer | By::Lightning | By::Keras))
+    }
+
     /// In words, for one process.
     pub(crate) fn words(&self) -> &'static str {
         match self.by {

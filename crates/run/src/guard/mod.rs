@@ -91,6 +91,8 @@ pub(crate) struct Asked {
     pub(crate) taken: Option<Tick>,
     pub(crate) done: Option<Tick>,
     pub(crate) overdue_told: bool,
+    /// The step after which the request is honoured, if it ever is.
+    pub(crate) by_step: Option<f64>,
 }
 
 /// What is said once.
@@ -254,6 +256,11 @@ impl Watch {
     /// Whether the kernel is about to kill.
     pub(crate) fn at_the_edge(&self) -> bool {
         self.limits.values().any(|watched| watched.deadly && watched.guard.at_the_edge())
+    }
+
+    /// Whether it is about to kill whatever the job does now.
+    pub(crate) fn rushes(&self) -> bool {
+        self.limits.values().any(|watched| watched.deadly && watched.guard.rushes())
     }
 
     /// An evaluation that will not fit: its step and what it takes.

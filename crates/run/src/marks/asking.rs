@@ -12,6 +12,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 pub(crate) struct Stopper {
     pub(crate) key: ProcKey,
     pub(crate) steps: u64,
+    /// The newest request that came too late for it.
+    pub(crate) missed: u64,
     /// Whether it is one of several ranks, which have to stop together.
     pub(crate) several: bool,
 }
@@ -45,7 +47,7 @@ impl Marks {
         able.map(|(key, page)| {
             let header = page.header();
             let several = header.world_size.is_some_and(|size| size > 1);
-            Stopper { key: *key, steps: header.steps, several }
+            Stopper { key: *key, steps: header.steps, missed: header.missed, several }
         })
     }
 

@@ -23,6 +23,8 @@ const JUDGED_WITHIN: Duration = Duration::from_secs(30);
 const LEAST_JUDGED: Duration = Duration::from_secs(1);
 /// ... and may take this part of the time.
 const JUDGED_SHARE: u32 = 20;
+/// A job with a framework that makes steps may load for so long before it counts as one that never makes any.
+const GETTING_READY: Duration = Duration::from_secs(120);
 /// A request that was taken up may take this many times a step and a save ...
 const PATIENCE_FACTOR: u32 = 4;
 /// ... and at least this long before it is called overdue.
@@ -61,22 +63,32 @@ impl Session<'_> {
         self.watch = Some(watch);
     }
 
+    /// Whether the job only gets ready to make steps. What it takes for that is no growth, and a life that is ended
+    /// before its first step has gained nothing.
+    fn gets_ready(&self, watch: &Watch) -> bool {
+        let stepped_before = watch.life.before.is_some() || watch.manner.marks_steps();
+        let may_step = self.marks.hooked() && self.live.now.since(watch.life.began) < GETTING_READY;
+        watch.life.first_step.is_none() && (stepped_before || may_step)
+    }
+
     /// Ranks that heard of the step only when they were past it are named a later one.
     fn ask_again_when_missed(&mut self, watch: &mut Watch, asked: &mut Asked) {
-        let stoppers: Vec<Stopper> = self.marks.stoppers().collect();
         let Request { number, stop_at } = asked.request;
-        let missed = |stopper: &Stopper| {
-            asked.processes.contains(&stopper.key)
-                && stopper.steps > stop_at
-                && self.marks.answered(stopper.key).0 < number
-        };
-        if asked.rung == Rung::Flag && stop_at > 0 && !stoppers.is_empty() && stoppers.iter().all(missed) {
+        let stoppers: Vec<Stopper> =
+            self.marks.stoppers().filter(|stopper| asked.processes.contains(&stopper.key)).collect();
+        let missed = stoppers.iter().any(|stopper| stopper.missed == number);
+        if asked.rung == Rung::Flag && asked.done.is_none() && missed {
             self.ask_by_flag(watch, asked, &stoppers);
-            self.guard_event("asked_again", asked, "asked again, for a later step".to_owned());
+            let later = asked.request.stop_at;
+            let text = format!("a rank was past step {stop_at}: all stop after step {later}");
+            self.guard_event("asked_again", asked, text);
         }
     }
 
     fn consider(&mut self, watch: &mut Watch) {
+        if self.gets_ready(watch) {
+            return;
+        }
         self.hear_the_verdict(watch);
         match watch.call() {
             Call::Ask(why) | Call::Lost(why) => self.ask(watch, Because::Memory(why)),
@@ -149,6 +161,7 @@ impl Session<'_> {
             taken,
             done,
             overdue_told,
+            by_step: None,
         }
     }
 
@@ -163,6 +176,8 @@ impl Session<'_> {
         let newest = stoppers.iter().map(|stopper| stopper.steps).max().unwrap_or(0);
         let together = newest + steps_ahead(watch.step_seconds());
         asked.request = Request { number: watch.number, stop_at: if several { together } else { 0 } };
+        let steps = if several { together - newest } else { 1 };
+        asked.by_step = Some(newest as f64 + watch.manner.stop_steps(false, None).max(steps as f64));
         let reached = |stopper: &&Stopper| self.marks.ask(stopper.key, asked.request).is_ok();
         asked.processes = stoppers.iter().filter(reached).map(|stopper| stopper.key).collect();
         !asked.processes.is_empty()
@@ -221,7 +236,10 @@ impl Session<'_> {
         }
         // While it saves, killing it would only take what the save may still give.
         let busy = asked.taken.is_some() || asked.rung == Rung::Signal;
-        if asked.rung != Rung::Kill && watch.at_the_edge() && (!busy || overdue) && watch.has_something() {
+        // Before the step is over at which it looks, what that step will take is no reason: the save may still fit.
+        let pending = asked.by_step.zip(watch.life.newest_step).is_some_and(|(by, step)| step <= by);
+        let edge = if pending && !overdue { watch.rushes() } else { watch.at_the_edge() };
+        if asked.rung != Rung::Kill && edge && (!busy || overdue) && watch.has_something() {
             self.end_all(&mut asked);
         }
         asked

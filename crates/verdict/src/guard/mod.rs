@@ -360,11 +360,6 @@ impl Guard {
         if self.learnt.stage() != Stage::Training || self.laps.len() < LEAST_LAPS {
             return false;
         }
-        let rushes = self.rush().is_some_and(|rate| {
-            let left = (look.limit - look.used).max(0.0) / rate;
-            let edge = (EDGE_LOOKS * self.look_seconds()).clamp(EDGE_SECONDS, EDGE_SECONDS * EDGE_LOOKS);
-            look.used > self.laps.record() && left < edge
-        });
         let next_step = || {
             let growth = self.laps.growth()?;
             let high = self.high(look);
@@ -372,7 +367,16 @@ impl Guard {
             let top = self.bound.filter(|bound| *bound >= high).map_or(top, |bound| top.min(bound));
             Some(top > look.limit)
         };
-        rushes || next_step().unwrap_or(false)
+        self.rushes() || next_step().unwrap_or(false)
+    }
+
+    /// Whether memory runs up to the limit at this very moment.
+    pub fn rushes(&self) -> bool {
+        let (Some(look), Some(rate)) = (self.moment.back(), self.rush()) else { return false };
+        let left = (look.limit - look.used).max(0.0) / rate;
+        let edge = (EDGE_LOOKS * self.look_seconds()).clamp(EDGE_SECONDS, EDGE_SECONDS * EDGE_LOOKS);
+        let trains = self.learnt.stage() == Stage::Training && self.laps.len() >= LEAST_LAPS;
+        trains && look.used > self.laps.record() && left < edge
     }
 
     /// When to look again, in seconds: often enough that some looks are left before it is too late.
