@@ -384,3 +384,17 @@ fn the_guard_saves_a_job_in_a_cgroup_of_its_own() {
     assert_eq!(steps(&stage), unbroken(60), "{words}");
     assert!(words.contains("of 130 MiB"), "{words}");
 }
+
+#[test]
+fn a_cache_that_does_not_fit_is_saved_and_not_started_again_and_again() {
+    let stage = Stage::new();
+    let job = ["--leak", "3", "--steps", "400", "--step-ms", "60", "--trouble", "refills"];
+    let output = guarded(&stage, &["--limit", "150MiB", "--resume", "50"], &job).output().unwrap();
+    let words = said(&output);
+    assert_eq!(output.status.code(), Some(75), "{words}");
+    assert!(words.contains("a cache that does not fit"), "{words}");
+    let made = steps(&stage);
+    assert_eq!(made, unbroken(made.len() as u64), "and nothing that was done is lost: {words}");
+    let lives = noted(&read(&stage.path("run.tide"))).iter().filter(|name| *name == "life").count();
+    assert!(lives <= 2, "{lives} lives: {words}");
+}

@@ -5,7 +5,7 @@
 
 use lowtide_model::{Context, Meta, Tick};
 use lowtide_store::Entry;
-use lowtide_verdict::{Fits, Group, Kind, LiveJudge, Verdict};
+use lowtide_verdict::{Fits, Group, Kind, LiveJudge, RunVerdict, Verdict};
 use std::time::Duration;
 
 /// Nothing sensible can be said before this.
@@ -27,6 +27,8 @@ const HORIZON: f64 = 10.0;
 pub(crate) struct News {
     /// A limit will be reached: said once.
     pub(crate) forecast: Option<Verdict>,
+    /// The same of a GPU.
+    pub(crate) gpu: Option<Verdict>,
     /// The answer became another one.
     pub(crate) verdict: Option<Verdict>,
 }
@@ -38,12 +40,20 @@ pub(crate) struct Judging {
     next: Tick,
     told_kind: Option<Kind>,
     told_forecast: bool,
+    told_gpu: bool,
 }
 
 impl Judging {
     pub(crate) fn new(meta: &Meta) -> Self {
         let judge = LiveJudge::new(meta, Context::default());
-        Self { judge, answer: None, next: Tick::from(FIRST), told_kind: None, told_forecast: false }
+        Self {
+            judge,
+            answer: None,
+            next: Tick::from(FIRST),
+            told_kind: None,
+            told_forecast: false,
+            told_gpu: false,
+        }
     }
 
     /// Takes in what is written.
@@ -78,10 +88,12 @@ impl Judging {
             return News::default();
         }
         let before = lowtide_probe::clock::own_cpu_ns();
-        let answer = self.judge.verdict().main;
+        let RunVerdict { main: answer, findings, .. } = self.judge.verdict();
         let cost = Duration::from_nanos(lowtide_probe::clock::own_cpu_ns().saturating_sub(before));
         self.next = Tick(now.0.saturating_add(Tick::from(LEAST.max(cost * SHARE)).0));
-        let mut news = News { forecast: self.forecast_news(now, &answer), verdict: None };
+        let forecast = self.forecast_news(now, &answer);
+        let gpu = self.gpu_news(now, std::iter::once(&answer).chain(&findings));
+        let mut news = News { forecast, gpu: gpu.filter(|_| !is_of_a_gpu(&answer)), verdict: None };
         // Programs load what they need first, and that grows with no end in sight: a limit near by is told, no kind.
         if now >= Tick::from(LOADING) || answer.group != Group::Leak {
             news.verdict = self.verdict_news(&answer);
@@ -100,13 +112,14 @@ impl Judging {
         None
     }
 
+    /// A GPU whose memory runs out beside something that matters more: said once.
+    fn gpu_news<'a>(&mut self, now: Tick, mut all: impl Iterator<Item = &'a Verdict>) -> Option<Verdict> {
+        let found = all.find(|verdict| is_of_a_gpu(verdict) && runs_out(verdict, now))?;
+        if std::mem::replace(&mut self.told_gpu, true) { None } else { Some(found.clone()) }
+    }
+
     fn forecast_news(&mut self, now: Tick, answer: &Verdict) -> Option<Verdict> {
-        let near = answer
-            .forecast
-            .as_ref()
-            .and_then(|forecast| forecast.in_seconds)
-            .is_some_and(|s| s < NEAR_SECONDS.min(now.seconds() * HORIZON));
-        if self.told_forecast || answer.outcome.is != Fits::Exceeds || !near {
+        if self.told_forecast || !runs_out(answer, now) {
             return None;
         }
         self.told_forecast = true;
@@ -114,10 +127,22 @@ impl Judging {
     }
 }
 
+/// Whether a limit is reached soon.
+fn runs_out(answer: &Verdict, now: Tick) -> bool {
+    let seconds = answer.forecast.as_ref().and_then(|forecast| forecast.in_seconds);
+    let near = seconds.is_some_and(|seconds| seconds < NEAR_SECONDS.min(now.seconds() * HORIZON));
+    answer.outcome.is == Fits::Exceeds && near
+}
+
+/// Whether an answer is about the memory of a GPU.
+pub(crate) fn is_of_a_gpu(answer: &Verdict) -> bool {
+    answer.outcome.limit_from.as_deref().is_some_and(|from| from.contains("GPU"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lowtide_model::{Bytes, LimitHeld, LimitKind, ProcKey, SampleRow, Span};
+    use lowtide_model::{Bytes, GpuRow, LimitHeld, LimitKind, ProcKey, SampleRow, Span};
 
     /// A process that takes 20 MiB a second under a limit, asked until `seconds`: when each kind of news came.
     fn told(limit_mib: u64, seconds: u64) -> (Option<f64>, Option<f64>) {
@@ -151,5 +176,35 @@ mod tests {
         assert_eq!(forecast, None);
         let (forecast, _) = told(70_000, 600);
         assert!(forecast.is_some_and(|at| (200.0..500.0).contains(&at)), "{forecast:?}");
+    }
+
+    #[test]
+    fn a_gpu_that_fills_up_beside_a_quiet_host_is_told_once() {
+        let mut judging = Judging::new(&Meta { cpus: 2, page_bytes: 4096, ..Meta::default() });
+        let process = ProcKey { pid: 7, start_ticks: 1 };
+        let mut told = Vec::new();
+        for quarter in 0..720_u64 {
+            let tick = Tick(quarter * 250_000_000);
+            let held = Bytes::from_mib(500);
+            let row = SampleRow { process, tick, ticks: 1, rss: Span::one(held), ..SampleRow::default() };
+            judging.take(&Entry::Sample(SampleRow { anon: Some(row.rss), ..row }));
+            let limit = Bytes::from_mib(64_000);
+            judging.take(&Entry::Limits(vec![LimitHeld { kind: LimitKind::Host, limit, used: held }]));
+            let used = Bytes::from_mib(2_000 + 20 * quarter);
+            let total = Some(Bytes::from_mib(24_000));
+            let uuid = "GPU-1".to_owned();
+            judging.take(&Entry::Gpu(GpuRow {
+                gpu: 0,
+                uuid,
+                process: None,
+                tick,
+                used: Span::one(used),
+                total,
+            }));
+            let News { forecast, gpu, .. } = judging.ask(tick);
+            told.extend(forecast.into_iter().chain(gpu).map(|verdict| (tick.seconds(), verdict.headline)));
+        }
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].1.starts_with("GPU 0:") && told[0].0 < 120.0, "{told:?}");
     }
 }

@@ -550,7 +550,7 @@ impl Session<'_> {
     /// Asks the judge, and says what cannot wait.
     fn judge(&mut self) {
         let news = self.judging.ask(self.live.now);
-        if let Some(verdict) = news.forecast {
+        for verdict in news.forecast.into_iter().chain(news.gpu) {
             self.warn(verdict.headline.clone());
             self.fire(HookWhen::Forecast, &verdict);
         }

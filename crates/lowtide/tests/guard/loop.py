@@ -29,7 +29,7 @@ parser.add_argument("--eval-every", type=int, default=0)
 parser.add_argument("--eval-takes", type=float, default=0, help="MiB that an evaluation takes for itself")
 parser.add_argument("--log", required=True)
 parser.add_argument("--from", dest="begin", default=os.environ.get("LOWTIDE_CHECKPOINT"))
-parser.add_argument("--trouble", choices=["hangs", "fails", "breaks", "doubles", "forgets", "leaves"], default=None)
+parser.add_argument("--trouble", choices=["hangs", "fails", "breaks", "doubles", "forgets", "leaves", "refills"], default=None)
 parser.add_argument("--trouble-at", type=int, default=0)
 args = parser.parse_args()
 
@@ -82,6 +82,9 @@ if args.way == "nothing":
 
 if args.trouble == "leaves":
     subprocess.Popen(["sleep", "600"])
+if args.trouble == "refills":
+    # A cache of all examples seen: whoever skips to a step reads them again.
+    kept.extend(take(args.leak) for _ in range(step))
 held = take(args.hold) if args.hold else None
 os.makedirs(args.save, exist_ok=True)
 print("ready", step, flush=True)

@@ -28,6 +28,9 @@ use std::time::{Duration, SystemTime};
 
 /// Limits that are watched; a job of many ranks may have an address space each.
 const MOST_LIMITS: usize = 16;
+/// A life that makes less than this part of the steps of the longest before it was full again at once.
+const AT_ONCE_PART: f64 = 1.0 / 3.0;
+
 /// How a job is guarded.
 #[derive(Clone, Debug)]
 pub struct GuardOptions {
@@ -148,6 +151,23 @@ pub(crate) struct Life {
     pub(crate) ooms_before: usize,
     /// The newest step of the life before.
     pub(crate) before: Option<f64>,
+    /// How many steps the longest life before made.
+    pub(crate) before_made: Option<f64>,
+}
+
+impl Life {
+    /// How many steps it made so far.
+    pub(crate) fn made(&self) -> Option<f64> {
+        let from = self.from.as_ref().and_then(|from| from.step);
+        let first = self.first_step? - 1.0;
+        Some(self.newest_step? - from.map_or(first, |from| from.min(first)))
+    }
+
+    /// Whether memory was full again at once: what fills it came back with the start.
+    pub(crate) fn filled_at_once(&self) -> bool {
+        let both = self.made().zip(self.before_made);
+        both.is_some_and(|(made, before)| made < before * AT_ONCE_PART)
+    }
 }
 
 impl Watch {
@@ -301,8 +321,10 @@ impl Watch {
     /// A new life begins.
     pub(crate) fn born(&mut self, now: Tick, from: Kept, ooms: usize) {
         self.limits.values_mut().for_each(|watched| watched.guard.born());
-        let before = self.life.newest_step;
-        self.life = Life { began: now, from: Some(from), ooms_before: ooms, before, ..Life::default() };
+        let (before, made, before_made) = (self.life.newest_step, self.life.made(), self.life.before_made);
+        let before_made = before_made.into_iter().chain(made).reduce(f64::max);
+        let from = Some(from);
+        self.life = Life { began: now, from, ooms_before: ooms, before, before_made, ..Life::default() };
         self.asked = None;
         self.fill = false;
         self.told.remove(&Telling::Evaluation);

@@ -6,6 +6,7 @@
 use super::Session;
 use super::ways::ADVICE;
 use crate::guard::{Asked, Because, Rung, Telling, Watch, steps_ahead};
+use crate::judging::is_of_a_gpu;
 use crate::marks::{Request, Stopper};
 use crate::signals::catches;
 use lowtide_model::{Event, EventKind, ProcKey, Tick};
@@ -119,6 +120,9 @@ impl Session<'_> {
         let pause = LEAST_JUDGED.max(watch.judging_takes * JUDGED_SHARE);
         watch.judged_again = Tick(self.live.now.0.saturating_add(Tick::from(pause).0));
         let outcome = &verdict.outcome;
+        if is_of_a_gpu(&verdict) {
+            return;
+        }
         watch.fill = verdict.verdict == Kind::CacheFill && outcome.is == Fits::Exceeds;
         let fits = matches!(outcome.is, Fits::Fits | Fits::Tight) && verdict.group == Group::Bounded;
         let room = outcome.limit_bytes.zip(outcome.needs_bytes).map(|(limit, needs)| limit - needs);

@@ -220,6 +220,15 @@ fn why_over(watch: &Watch, asked: Option<&Asked>, kept: Option<&Kept>) -> Option
     {
         return Some(format!("it got no further than {}, from where it began", before.words()));
     }
+    if !chunk && watch.life.filled_at_once() {
+        let steps = |count: Option<f64>| count.map_or(0.0, f64::round);
+        return Some(format!(
+            "memory was full again after {} steps, where it once took {}: what fills it comes back with every start (a \
+             cache that does not fit), so starting again does not help",
+            steps(watch.life.made()),
+            steps(watch.life.before_made)
+        ));
+    }
     let resumes = watch.options.resumes;
     let counted =
         watch.report.stops.iter().filter(|stop| stop.began_again && stop.because != Because::Chunk.words());
