@@ -19,8 +19,10 @@ fn main() {
         ["--live", path, seconds] => stage::live(Path::new(path), seconds.parse().unwrap()),
         ["--many", dir, count] => many(Path::new(dir), count.parse().unwrap()),
         ["--long", path, days] => {
-            let days: u64 = days.parse().unwrap();
-            Stage { steps: days * 86_400 / 4, level: steady, ..Stage::default() }.write(Path::new(path));
+            // A row every twelve seconds from five processes: what a mostly flat job leaves.
+            let (days, seconds_per_step): (u64, u64) = (days.parse().unwrap(), 12);
+            let steps = days * 86_400 / seconds_per_step;
+            Stage { steps, seconds_per_step, level: steady, ..Stage::default() }.write(Path::new(path));
         }
         ["--recent", dir] => stage::recent(Path::new(dir)),
         [dir] => stage::all(Path::new(dir)),
