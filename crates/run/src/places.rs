@@ -6,12 +6,15 @@
 use crate::crew::{Crew, Member};
 use crate::oom::{Counter, Place as OomPlace};
 use crate::rows::Thin;
-use lowtide_model::{Bytes, CgroupRow, Event, EventKind, HostRow, LimitHeld, LimitKind, Reading, Span, Tick};
+use lowtide_model::{
+    Bytes, CgroupRow, CgroupVersion, Event, EventKind, HostRow, LimitHeld, LimitKind, Reading, Span, Tick,
+};
 use lowtide_probe::cgroup::{CgroupReading, Cgroups};
 use lowtide_probe::host::{Host, HostReading};
 use lowtide_probe::{Root, stat_of};
 use lowtide_store::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -151,6 +154,15 @@ impl Places {
             place.look_up();
         }
         self.hold_limits(crew);
+    }
+
+    /// The folder of the job's own cgroup of v1, if it has the lowest limit, with what is taken and the limit.
+    pub(crate) fn folder_v1(&mut self) -> Option<(PathBuf, Bytes, Bytes)> {
+        let v1 = |place: &&mut Place| place.cgroups.version() == CgroupVersion::V1;
+        let place = self.cgroups.values_mut().find(v1)?;
+        let (limit, path) = place.tight.clone()?;
+        let used = place.last.usage.known().filter(|_| path == *place.cgroups.path())?;
+        Some((place.cgroups.levels().first()?.dir().to_owned(), used, limit))
     }
 
     /// Whether some limit is held against what processes have, which only reading each of them tells.

@@ -68,6 +68,7 @@ const FROM_SOCKET: u64 = 2;
 const FROM_GPU: u64 = 3;
 const FROM_MARKS: u64 = 4;
 const FROM_SCAN: u64 = 5;
+const FROM_WAKE: u64 = 6;
 
 /// What a session is about.
 pub(crate) enum Subject {
@@ -217,6 +218,7 @@ impl Session<'_> {
             let now = boot_ns();
             if now >= self.live.next_tick_ns {
                 self.tick(now);
+                self.set_wake(&waiting);
                 continue;
             }
             if self.watch.is_some() && now >= self.live.next_look_ns {
@@ -276,7 +278,7 @@ impl Session<'_> {
             until = until.min(self.live.next_drain_ns);
         }
         let milliseconds = until.saturating_sub(now).div_ceil(1_000_000).min(60_000);
-        let mut events = [EpollEvent::empty(); 6];
+        let mut events = [EpollEvent::empty(); 7];
         let timeout = EpollTimeout::try_from(milliseconds as i32).unwrap_or(EpollTimeout::ZERO);
         let ready = match waiting.wait(&mut events, timeout) {
             Ok(ready) => ready,
@@ -293,6 +295,7 @@ impl Session<'_> {
                 FROM_SOCKET => self.answer(),
                 FROM_MARKS => self.marks.hear(self.live.now),
                 FROM_SCAN => self.hear_scan(),
+                FROM_WAKE => self.woken(),
                 _ => self.hear_gpu(waiting),
             }
         }

@@ -7,6 +7,7 @@
 mod kept;
 mod manner;
 mod report;
+mod wake;
 
 use crate::checkpoints::{self, Way};
 use crate::job::{self, JobSpec, Restore, StartError};
@@ -25,6 +26,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Child;
 use std::time::{Duration, SystemTime};
+pub(crate) use wake::Wake;
 
 /// Limits that are watched; a job of many ranks may have an address space each.
 const MOST_LIMITS: usize = 16;
@@ -135,6 +137,8 @@ pub(crate) struct Watch {
     told: BTreeSet<Telling>,
     pub(crate) places: checkpoints::Places,
     pub(crate) manner: Manner,
+    /// What wakes it between two looks.
+    pub(crate) wake: Option<Wake>,
     pub(crate) report: Guarded,
 }
 
@@ -189,6 +193,7 @@ impl Watch {
             told: BTreeSet::new(),
             places,
             manner: Manner::default(),
+            wake: None,
             report: Guarded::default(),
         }
     }

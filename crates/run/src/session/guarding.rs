@@ -3,15 +3,16 @@
 //! A flag that the job looks at after each step, then a signal, then the end: the next rung only when the one before has
 //! no effect and memory runs out, and the end only where the kernel would kill instead.
 
-use super::Session;
 use super::ways::ADVICE;
-use crate::guard::{Asked, Because, Rung, Telling, Watch, steps_ahead};
+use super::{FROM_WAKE, Session};
+use crate::guard::{Asked, Because, Rung, Telling, Wake, Watch, steps_ahead};
 use crate::judging::is_of_a_gpu;
 use crate::marks::{Request, Stopper};
 use crate::signals::catches;
 use lowtide_model::{Event, EventKind, ProcKey, Tick};
 use lowtide_probe::clock::boot_ns;
 use lowtide_verdict::{Call, Fits, Group, Kind};
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::time::{Duration, SystemTime};
@@ -43,6 +44,27 @@ impl Session<'_> {
         self.places.glance(&self.crew);
         self.write(entries);
         self.guard();
+    }
+
+    /// Has the kernel wake us on the way to a limit, where it can; anew when the limit or the job changes.
+    pub(super) fn set_wake(&mut self, waiting: &Epoll) {
+        let Some(watch) = &mut self.watch else { return };
+        let Some((folder, used, limit)) = self.places.folder_v1() else { return };
+        if watch.wake.as_ref().is_some_and(|wake| wake.limit() == limit.0) {
+            return;
+        }
+        // Closing the one before takes it out of what is waited for.
+        watch.wake = Wake::set(&folder, used.0, limit.0).ok();
+        let wakes = |wake: &Wake| waiting.add(wake, EpollEvent::new(EpollFlags::EPOLLIN, FROM_WAKE)).is_ok();
+        watch.wake.take_if(|wake| !wakes(wake));
+    }
+
+    /// The charge passed a mark: the guard looks at once.
+    pub(super) fn woken(&mut self) {
+        let passed = self.watch.as_ref().and_then(|watch| watch.wake.as_ref()).is_some_and(Wake::passed);
+        if passed {
+            self.live.next_look_ns = 0;
+        }
     }
 
     /// One look of the guard.
