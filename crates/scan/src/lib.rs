@@ -5,6 +5,7 @@
 //! It trusts nothing it reads: every walk is bounded by what is resident, and what does not agree with itself is
 //! reported as [`Coverage`], never guessed. Not here: opening a process, ELF files, how a report looks.
 
+mod above;
 mod cache;
 mod climb;
 mod contents;

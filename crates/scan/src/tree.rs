@@ -1,9 +1,10 @@
 //! For every block the one above it on a shortest way from a name a person knows.
 //!
 //! One search in width from the namespaces of all modules, then from the frames of running functions for what is
-//! left, until everything that is asked for was met. Each live block is read at most once, however deep the way; four bytes a
+//! left, until everything that is asked for was met. Each live block is read at most once, however deep the way; three bytes a
 //! block remember it.
 
+use crate::above::Above;
 use crate::climb::{Ground, object_at};
 use crate::frontier::Frontier;
 use crate::index::{Near, RAW, Slot, object_of, owner_of};
@@ -12,10 +13,6 @@ use crate::reader::{Window, plausible, word};
 use crate::types::{Family, Type, Version};
 use rustc_hash::FxHashMap;
 
-/// Not reached.
-const NOBODY: u32 = 0;
-/// A block a name leads to directly.
-const ROOT: u32 = u32::MAX;
 /// Raw blocks larger than this are looked through only where they hold pointers.
 const WHOLE: u64 = 64 << 10;
 /// Entries that are followed of a list whose table is new.
@@ -25,8 +22,7 @@ const MOST_LEVELS: usize = 1 << 16;
 
 /// The ways.
 pub(crate) struct Tree {
-    /// Number of the block above and one, or a mark.
-    above: Vec<u32>,
+    above: Above,
     /// Where in a frame the block is held directly.
     frames: FxHashMap<u32, u64>,
     /// Whether the budget ended the search.
@@ -36,11 +32,7 @@ pub(crate) struct Tree {
 impl Tree {
     /// The block above.
     pub(crate) fn above(&self, id: u32) -> Option<u32> {
-        self.above
-            .get(id as usize)
-            .copied()
-            .filter(|above| *above != NOBODY && *above != ROOT)
-            .map(|above| above - 1)
+        self.above.of(id)
     }
 
     /// The address of the word in a frame that holds the block.
@@ -50,7 +42,7 @@ impl Tree {
 
     /// Bytes this takes.
     pub(crate) fn own_bytes(&self) -> u64 {
-        (self.above.capacity() * 4 + self.frames.capacity() * 16) as u64
+        self.above.own_bytes() + self.frames.capacity() as u64 * 16
     }
 
     /// Searches until the ways to all of `wanted` are known, or everything was looked at.
@@ -58,7 +50,7 @@ impl Tree {
         let slots = ground.index.slots();
         let mut search = Search {
             ground,
-            tree: Self { above: vec![NOBODY; slots], frames: FxHashMap::default(), cut: false },
+            tree: Self { above: Above::new(slots), frames: FxHashMap::default(), cut: false },
             next: Frontier::new(slots),
             spare: Frontier::new(slots),
             missing: wanted.len(),
@@ -116,7 +108,7 @@ impl Search<'_, '_, '_> {
         for range in ground.stacks {
             window.words(ground.reader, *range, |at, stored| {
                 if let Some(slot) = target(ground, stored & !3)
-                    && self.tree.above[slot.id as usize] == NOBODY
+                    && !self.tree.above.is_reached(slot.id)
                 {
                     self.tree.frames.insert(slot.id, at);
                     self.root(slot.id);
@@ -134,8 +126,8 @@ impl Search<'_, '_, '_> {
     }
 
     fn root(&mut self, id: u32) {
-        if self.tree.above[id as usize] == NOBODY {
-            self.tree.above[id as usize] = ROOT;
+        if !self.tree.above.is_reached(id) {
+            self.tree.above.set_root(id);
             self.missing -= u64::from(self.wanted.contains(id));
             self.next.insert(id);
         }
@@ -168,13 +160,12 @@ impl Search<'_, '_, '_> {
         for range in holding(ground, &mut self.window, slot).into_iter().flatten() {
             let Self { tree, next, window, wanted, missing, .. } = self;
             window.words(ground.reader, range, |_, stored| {
-                if let Some(below) = target(ground, unmarked(stored)) {
-                    let above = &mut tree.above[below.id as usize];
-                    if *above == NOBODY {
-                        *above = id + 1;
-                        *missing -= u64::from(wanted.contains(below.id));
-                        next.insert(below.id);
-                    }
+                if let Some(below) = target(ground, unmarked(stored))
+                    && !tree.above.is_reached(below.id)
+                {
+                    tree.above.set(below.id, id);
+                    *missing -= u64::from(wanted.contains(below.id));
+                    next.insert(below.id);
                 }
             });
         }

@@ -229,14 +229,14 @@ impl<'a> Types<'a> {
             if head.len() < lead + 16 {
                 return None;
             }
+            // Before anything is looked up: most words are no count, and a pointer of the collector's head never is.
             let address = word(head, lead + 8);
-            if !plausible(address) {
+            if !self.version.lives(word(head, lead)) || !plausible(address) {
                 continue;
             }
             let Some(kind) = self.at(address, index) else { continue };
             let found = &self.all[kind as usize];
             if found.lead == lead as u64
-                && self.version.lives(word(head, lead))
                 && (found.family() == Family::Str || found.lead + found.basic <= size)
             {
                 return Some(kind);
