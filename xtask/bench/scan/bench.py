@@ -153,7 +153,8 @@ def judge_objgraph(program, told, _grown):
         return BLIND, "nothing"
     name, _count, more = told[0]
     answer = f"{name} {more:+d}".replace(program.class_name, "PLANTED")
-    if name == program.class_name:
+    # Of a graph nobody can name more than that it is tensors: the same answer is right for every tool.
+    if name == program.class_name or (program.case == "autograd_graph" and "ensor" in name):
         return RIGHT, answer
     # It counts objects, not bytes: a few dozen dicts or nothing at all are no answer.
     return (BLIND if more < program.rounds // 4 else WRONG), answer
