@@ -29,3 +29,15 @@ def test_a_request_to_stop_stops_where_keras_can_go_on_from_at_the_end_of_the_pa
     assert (page.taken, page.done) == (9, 9)
     assert (page.facts["stop"], page.facts["stop_every"]) == ("keras", "epoch")
     assert page.facts["checkpoint_dir"] == str(result.work)
+
+
+def test_keras_keeps_its_backup_for_the_next_life_and_goes_on_at_the_next_pass(run):
+    first = run("ks.py", "backup", "ask")
+    assert first.said["left"] and first.page.steps == 13
+    assert first.page.facts["checkpoint_dir"] == str(first.work / "backup")
+    assert (first.work / "backup/training_metadata.json").exists()
+    again = run("ks.py", "backup", work=first.work)
+    assert (again.said["epochs"], again.said["batches"], again.said["steps"]) == (1, 13, 26)
+    assert again.page.steps == 26 and again.page.numbers("epoch", "start") == [1]
+    # A training that ends by itself takes its backup away, as Keras does.
+    assert not (first.work / "backup").exists()

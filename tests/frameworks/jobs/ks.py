@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from asking import ask_to_stop, ends_the_program
 
-ask = len(sys.argv) > 1
+ask = "ask" in sys.argv
 
 
 class Count(keras.callbacks.Callback):
@@ -34,7 +34,10 @@ def main():
     model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
     model.compile("adam", "mse")
     count = Count()
-    keep = keras.callbacks.ModelCheckpoint("kept-{epoch}.keras")
+    if "backup" in sys.argv:
+        keep = keras.callbacks.BackupAndRestore("backup")
+    else:
+        keep = keras.callbacks.ModelCheckpoint("kept-{epoch}.keras")
     options = {"batch_size": 4, "epochs": 2, "validation_data": (x, y), "verbose": 0, "callbacks": [count, keep]}
     left = ends_the_program(lambda: model.fit(x, y, **options))
     said, history = count.said, model.history
