@@ -188,7 +188,7 @@ def _code_of(handler):
     for attribute in ("func", "__func__"):
         handler = getattr(handler, attribute, handler)
     if not hasattr(handler, "__code__"):
-        handler = getattr(type(handler), "__call__", None)
+        handler = getattr(type(handler), "__call__", None)  # noqa: B004 (the function itself is wanted)
     return getattr(handler, "__code__", None)
 
 
@@ -238,6 +238,8 @@ def _trim():
 
 def _trimmer():
     """The allocator behind malloc and how it lets go; or why that is not known."""
+    from functools import partial
+
     try:
         from ctypes import CDLL
     except ImportError:
@@ -246,7 +248,7 @@ def _trimmer():
     for name, symbol, let_go in _STRANGERS:
         function = getattr(program, symbol, None)
         if function is not None:
-            return name, lambda: let_go(function)
+            return name, partial(let_go, function)
     return "this C library has no malloc_trim", None
 
 
