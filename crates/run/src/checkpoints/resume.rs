@@ -102,21 +102,13 @@ fn from_template(command: &[OsString], template: &[String], path: &OsStr) -> Vec
     }
 }
 
-/// The first life has no checkpoint: the argument that would name one is left out, with the option before it.
+/// The first life has no checkpoint: the argument that would name one is left out, with the option right before it.
 fn without_place(command: &[OsString]) -> Vec<OsString> {
-    let mut kept: Vec<OsString> = Vec::new();
-    for part in command {
-        if place(part).is_none() {
-            kept.push(part.clone());
-        } else if part.as_bytes() == PLACEHOLDER
-            && kept
-                .last()
-                .is_some_and(|last| last.as_bytes().starts_with(b"-") && !last.as_bytes().contains(&b'='))
-        {
-            kept.pop();
-        }
-    }
-    kept
+    let is_option = |part: &OsString| part.as_bytes().starts_with(b"-") && !part.as_bytes().contains(&b'=');
+    let is_place = |part: &OsString| part.as_bytes() == PLACEHOLDER;
+    let names_one = |at: usize| is_option(&command[at]) && command.get(at + 1).is_some_and(is_place);
+    let kept = command.iter().enumerate().filter(|(at, part)| place(part).is_none() && !names_one(*at));
+    kept.map(|(_, part)| part.clone()).collect()
 }
 
 fn with_argument(command: &[OsString], name: &str, path: &OsStr) -> Vec<OsString> {
@@ -274,6 +266,13 @@ mod tests {
             wrong("--resume").to_string(),
             "the template for resuming does not contain {checkpoint}: `--resume`"
         );
+    }
+
+    #[test]
+    fn only_the_option_right_before_a_place_goes_with_it() {
+        let command: Vec<OsString> =
+            ["run", "--ckpt_path", "--ckpt_path", "{checkpoint}", "{checkpoint}"].map(OsString::from).into();
+        assert_eq!(without_place(&command), ["run", "--ckpt_path"]);
     }
 
     proptest! {
