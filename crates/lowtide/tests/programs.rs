@@ -163,7 +163,7 @@ fn pillow_images_kept_in_a_list_are_bounded_and_with_marks_a_cache_fill() {
     let found = judge_recording(&marked);
     assert_eq!(found.main.verdict, Kind::CacheFill, "{:#?}", found.main);
     let settled = found.main.settled_at.unwrap().step.unwrap();
-    assert!((settled - 56.0).abs() <= 4.0, "{settled}");
+    assert!((settled - 56.0).abs() <= 7.0, "{settled}");
     let each = found.main.bytes_per_example.unwrap() / 1e6;
     assert!((1.7..=2.2).contains(&each), "800 x 600 pixels of 4 bytes are 1.92 MB, not {each}");
 

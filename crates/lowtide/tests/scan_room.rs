@@ -10,13 +10,13 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use support::cgroup::Cgroup;
 use support::{Stage, lives, lowtide};
 
-/// Takes as many MiB as each line of its input says, and answers when it has them.
+/// Takes as many KiB as each line of its input says, and answers when it has them.
 const TAKER: &str = "
 import sys
 held = []
 print('ready', flush=True)
 for line in sys.stdin:
-    held.append(bytearray(b'x') * (int(line) << 20))
+    held.append(bytearray(b'x') * (int(line) << 10))
     print('took', flush=True)
 ";
 
@@ -39,8 +39,8 @@ impl Taker {
         line.trim().to_owned()
     }
 
-    fn take(&mut self, mib: u64) -> String {
-        writeln!(self.0.stdin.as_mut().unwrap(), "{mib}").unwrap();
+    fn take(&mut self, kib: u64) -> String {
+        writeln!(self.0.stdin.as_mut().unwrap(), "{kib}").unwrap();
         self.hears()
     }
 }
@@ -57,13 +57,13 @@ fn a_scan_in_a_nearly_full_cgroup_is_refused_and_the_job_goes_on() {
     let Some(cgroup) = Cgroup::new(200 << 20) else { return };
     let stage = Stage::new();
     let mut job = Taker::start(&cgroup);
-    assert_eq!(job.take(130), "took");
+    assert_eq!(job.take(130 << 10), "took");
     let pid = job.0.id();
     let output = cgroup.inside(&stage.command(&["scan", &pid.to_string()])).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("of memory is left here"), "{said}");
-    assert_eq!(job.take(1), "took", "the job lives and works");
+    assert_eq!(job.take(1 << 10), "took", "the job lives and works");
     // With the room of the whole machine it is scanned.
     let outside = stage.output(&["scan", &pid.to_string()]);
     assert!(outside.status.success(), "{}", String::from_utf8_lossy(&outside.stderr));
@@ -81,10 +81,10 @@ fn when_memory_runs_out_during_a_scan_the_kernel_takes_the_helper_and_not_the_jo
     support::eventually("the helper has made itself expendable", || {
         score().is_ok_and(|score| score.trim() == "1000").then_some(())
     });
-    // One MiB at a time, so that what the helper has is enough to go on with.
+    // A little at a time, so that what the helper has is enough to go on with.
     let ended = support::eventually("the cgroup is full", || {
         if lives(helper.id()) {
-            assert_eq!(job.take(1), "took", "the kernel took the job");
+            assert_eq!(job.take(32), "took", "the kernel took the job");
         }
         helper.try_wait().unwrap()
     });

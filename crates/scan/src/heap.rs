@@ -14,7 +14,7 @@ const LEAST: u64 = 32;
 /// Bytes read at once.
 const WINDOW: usize = 1 << 20;
 /// Times one place is read again before it is given up.
-const TRIES: u32 = 4;
+const TRIES: u32 = 16;
 /// Bytes a lost walk looks ahead for the next chunk.
 const RESYNC: u64 = 1 << 20;
 /// Chunks that must follow each other for a lost walk to go on.

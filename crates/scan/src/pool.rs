@@ -125,7 +125,7 @@ pub(crate) fn read_again(
     index: &Index,
     tags: &mut Vec<Tag>,
 ) -> (PoolRead, u64) {
-    const TRIES: u64 = 5;
+    const TRIES: u64 = 16;
     let mut bytes = vec![0; place.size as usize];
     let mut read = PoolRead::Gone;
     for tries in 1..=TRIES {
