@@ -9,22 +9,7 @@ mod support;
 use lowtide_model::{MarkKind, Recording};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use support::{Running, Stage, eventually, read};
-
-/// A Python 3.14, if the machine has one.
-fn python() -> Option<String> {
-    let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python3.14/usr/bin/python3.14");
-    let answers = |path: &PathBuf| {
-        let mut command = Command::new(path);
-        command.args(["-c", "import sys; sys.remote_exec"]).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    let found = [fetched, "python3.14".into()].into_iter().find(answers);
-    if found.is_none() {
-        eprintln!("not tested, for want of a Python 3.14: python3 tests/python314.py fetches one");
-    }
-    found.map(|path| path.to_str().unwrap().to_owned())
-}
+use support::{Running, Stage, eventually, python_3_14, read};
 
 /// A loop that imports nothing of ours, steps through the agent once it is there, and ends with its standard input.
 const LOOP: &str = "
@@ -87,7 +72,7 @@ fn left_behind(stage: &Stage) -> usize {
 
 #[test]
 fn a_python_that_runs_gets_the_agent_and_the_next_watch_goes_on_from_its_page() {
-    let Some(python) = python() else { return };
+    let Some(python) = python_3_14() else { return };
     let stage = Stage::new();
     let mut job = start(&python, &["-c", LOOP]);
     let (first, second) = (stage.path("first.tide"), stage.path("second.tide"));
@@ -117,7 +102,7 @@ fn a_python_that_runs_gets_the_agent_and_the_next_watch_goes_on_from_its_page() 
 
 #[test]
 fn a_job_that_outlives_its_watch_takes_the_agents_files_with_it() {
-    let Some(python) = python() else { return };
+    let Some(python) = python_3_14() else { return };
     let stage = Stage::new();
     let mut job = start(&python, &["-c", LOOP]);
     let said = says(&stage, &["--agent"], &job);
@@ -145,7 +130,7 @@ print('last', *[int(rank.communicate()[0].split()[1]) for rank in ranks], flush=
 
 #[test]
 fn every_rank_of_a_job_gets_it_whatever_its_launcher_does() {
-    let Some(python) = python() else { return };
+    let Some(python) = python_3_14() else { return };
     let stage = Stage::new();
     let mut job = start(&python, &["-c", RANKS, LOOP]);
     let file = stage.path("run.tide");
@@ -163,7 +148,7 @@ fn every_rank_of_a_job_gets_it_whatever_its_launcher_does() {
 
 #[test]
 fn without_the_flag_a_running_python_is_not_touched_and_the_way_is_named() {
-    let Some(python) = python() else { return };
+    let Some(python) = python_3_14() else { return };
     let stage = Stage::new();
     let mut job = start(&python, &["-c", LOOP]);
     let said = says(&stage, &[], &job);
@@ -175,7 +160,7 @@ fn without_the_flag_a_running_python_is_not_touched_and_the_way_is_named() {
 
 #[test]
 fn a_python_with_remote_debugging_off_is_left_alone() {
-    let Some(python) = python() else { return };
+    let Some(python) = python_3_14() else { return };
     let stage = Stage::new();
     let mut job = start(&python, &["-X", "disable-remote-debug", "-c", LOOP]);
     let said = says(&stage, &["--agent"], &job);

@@ -5,9 +5,8 @@
 mod support;
 
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use support::{Running, Stage, snapshot};
+use std::process::Stdio;
+use support::{Running, Stage, python_3_14, snapshot};
 
 /// The Python with numpy and Pillow that `cargo xtask test` makes, else the system's.
 fn python() -> String {
@@ -42,20 +41,6 @@ while not over.is_set():
     time.sleep(0.001)
 ";
 
-/// A Python 3.14, if the machine has one: only there can the agent work without steps.
-fn python_3_14() -> Option<String> {
-    let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python3.14/usr/bin/python3.14");
-    let answers = |path: &PathBuf| {
-        let mut command = Command::new(path);
-        command.args(["-c", "import sys; sys.remote_exec"]).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    let found = [fetched, "python3.14".into()].into_iter().find(answers);
-    if found.is_none() {
-        eprintln!("not tested, for want of a Python 3.14: python3 tests/python314.py fetches one");
-    }
-    found.map(|path| path.to_str().unwrap().to_owned())
-}
 const MIB: u64 = 1 << 20;
 
 fn start(stage: &Stage, flags: &[&str], parts: &[&str]) -> (Running, String) {

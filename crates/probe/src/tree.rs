@@ -318,11 +318,11 @@ impl Tree {
         found
     }
 
-    /// A thread can be asked for by its number as if it were a process.
+    /// A thread can be asked for by its number as if it were a process. One that left meanwhile is taken for a thread.
     fn is_process(&self, pid: u32) -> bool {
         let status = std::fs::read(self.root.process(pid).join("status")).ok();
-        let group = status.and_then(|bytes| parse::status(&bytes)).and_then(|status| status.group_pid);
-        group.is_none_or(|group| group == pid)
+        let status = status.and_then(|bytes| parse::status(&bytes));
+        status.is_some_and(|status| status.group_pid.is_none_or(|group| group == pid))
     }
 
     fn belongs(&self, stat: &Stat) -> bool {

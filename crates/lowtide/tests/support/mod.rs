@@ -129,6 +129,21 @@ impl Running {
     }
 }
 
+/// A Python 3.14, if the machine has one: only there can the agent come into a process that runs, or work without steps.
+pub fn python_3_14() -> Option<String> {
+    let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python3.14/usr/bin/python3.14");
+    let answers = |path: &PathBuf| {
+        let mut command = Command::new(path);
+        command.args(["-c", "import sys; sys.remote_exec"]).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let found = [fetched, "python3.14".into()].into_iter().find(answers);
+    if found.is_none() {
+        eprintln!("not tested, for want of a Python 3.14: python3 tests/python314.py fetches one");
+    }
+    found.map(|path| path.to_str().unwrap().to_owned())
+}
+
 /// Waits until something holds; fails with the question when it never does.
 pub fn eventually<T>(what: &str, mut question: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + PATIENCE;

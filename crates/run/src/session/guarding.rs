@@ -3,8 +3,9 @@
 //! A flag that the job looks at after each step, then a signal, then the end: the next rung only when the one before has
 //! no effect and memory runs out, and the end only where the kernel would kill instead.
 
+use super::Session;
+use super::waiting::FROM_WAKE;
 use super::ways::ADVICE;
-use super::{FROM_WAKE, Session};
 use crate::guard::{Asked, Because, Rung, Telling, Wake, Watch, steps_ahead};
 use crate::judging::is_of_a_gpu;
 use crate::marks::{Request, Stopper};
