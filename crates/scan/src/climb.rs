@@ -21,6 +21,8 @@ const WORTH: u64 = 64 << 10;
 const WORTH_SHARE: u64 = 10;
 /// Below this share of the samples a holder is not called one.
 const COMMON: f64 = 0.5;
+/// Bytes a search may read however little is resident.
+const LEAST_READ: u64 = 64 << 20;
 
 /// A block on the way up.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +72,11 @@ pub(crate) struct Ground<'a, 'b> {
 }
 
 impl Ground<'_, '_> {
+    /// Where reading ends for one more search that begins now.
+    pub(crate) fn limit(&self) -> u64 {
+        self.reader.effort().saturating_add(self.most_read.max(LEAST_READ))
+    }
+
     pub(crate) fn barren(&self, id: u32) -> bool {
         self.barren.get(id as usize / 64).is_some_and(|bits| bits >> (id % 64) & 1 == 1)
     }
@@ -113,9 +120,10 @@ impl Begun<'_> {
 
     /// Goes up.
     pub(crate) fn end(mut self, ground: &Ground<'_, '_>, tree: &Tree, settings: &Settings) -> Vec<Holders> {
+        let limit = ground.limit();
         for climb in &mut self.climbs {
             climb.cut = tree.cut;
-            ascend(ground, tree, climb, settings.levels);
+            ascend(ground, tree, climb, settings.levels, limit);
         }
         self.chosen.iter().zip(&self.climbs).map(|(row, climb)| report(ground, row, climb)).collect()
     }
@@ -208,13 +216,17 @@ pub(crate) fn object_at(ground: &Ground<'_, '_>, slot: Slot, found: &Type) -> u6
 }
 
 /// Goes up from every sample to where its way begins.
-fn ascend(ground: &Ground<'_, '_>, tree: &Tree, climb: &mut Climb, levels: usize) {
+fn ascend(ground: &Ground<'_, '_>, tree: &Tree, climb: &mut Climb, levels: usize, limit: u64) {
     let namer = Namer { ground };
     let mut window = Window::new(64 << 10);
     let (mut ends, mut locals) = (Vec::new(), Vec::new());
     for sample in 0..climb.all.count_ones() {
         let mut below = sample;
         for level in 1..=levels as u32 {
+            if ground.reader.effort() > limit {
+                climb.cut = true;
+                break;
+            }
             let lower = climb.nodes[below as usize];
             if let Some(at) = tree.frame(lower.slot.id) {
                 locals.push((below, at));

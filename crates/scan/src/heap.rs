@@ -192,14 +192,15 @@ impl Walker<'_, '_> {
         out.slots.push(chunk.at - heap.start, tag);
     }
 
-    /// The next place after a break from which many chunks follow each other.
+    /// The next place after a break from which many chunks follow each other: mostly near, so little is read first.
     fn resync(&self, heap: Heap, from: u64) -> Option<u64> {
-        let mut bytes = vec![0; RESYNC as usize];
         let start = (from & !15) + 16;
-        let want = bytes.len().min(heap.end.saturating_sub(start) as usize);
-        let got = self.reader.fill(start, &mut bytes[..want]);
-        let bytes = &bytes[..got];
-        (0..got.saturating_sub(16)).step_by(16).find(|at| chain(bytes, *at)).map(|at| start + at as u64)
+        [RESYNC / 32, RESYNC].into_iter().find_map(|most| {
+            let mut bytes = vec![0; most.min(heap.end.saturating_sub(start)) as usize];
+            let got = self.reader.fill(start, &mut bytes);
+            let bytes = &bytes[..got];
+            (0..got.saturating_sub(16)).step_by(16).find(|at| chain(bytes, *at)).map(|at| start + at as u64)
+        })
     }
 }
 

@@ -116,8 +116,6 @@ impl Facts {
 pub struct Settings {
     /// Own memory a scan may use for its index; what does not fit is left out and reported as coverage.
     pub most_own_bytes: Bytes,
-    /// Bytes the search for holders may read; never more than four times what is resident.
-    pub most_climb_bytes: Bytes,
     /// Types whose holders are looked for.
     pub climbs: usize,
     /// Whether containers that people suspect are looked for.
@@ -134,7 +132,6 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             most_own_bytes: Bytes::from_mib(2048),
-            most_climb_bytes: Bytes(u64::MAX),
             climbs: 3,
             suspects: true,
             before: None,

@@ -70,10 +70,10 @@ pub(crate) fn own(reader: &Reader<'_>, index: &Index, types: &Types<'_>, most_re
         found: Owned { barren: vec![0; index.slots() / 64 + 1], ..Owned::default() },
     };
     search.objects();
-    let limit = reader.spent().1.saturating_add(most_read);
+    let limit = reader.effort().saturating_add(most_read);
     while !search.next.is_empty() {
         search.found.levels += 1;
-        if search.found.levels as usize > MOST_LEVELS || reader.spent().1 > limit {
+        if search.found.levels as usize > MOST_LEVELS || reader.effort() > limit {
             search.found.cut = true;
             break;
         }

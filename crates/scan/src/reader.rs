@@ -9,6 +9,8 @@ const USER_END: u64 = 1 << 47;
 const USER_START: u64 = 0x1_0000;
 const CACHED_PAGES: usize = 1024;
 const PAGE: usize = 4096;
+/// Bytes that could be read in the time that any read takes.
+const A_READ: u64 = 2048;
 
 /// Whether a word could be the address of something aligned.
 #[inline]
@@ -49,6 +51,11 @@ impl<'a> Reader<'a> {
     /// How many reads, and how many bytes.
     pub(crate) fn spent(&self) -> (u64, u64) {
         (self.reads.get(), self.read_bytes.get())
+    }
+
+    /// What the reads so far cost, in bytes: a read that gets nothing is not free.
+    pub(crate) fn effort(&self) -> u64 {
+        self.read_bytes.get().saturating_add(self.reads.get().saturating_mul(A_READ))
     }
 
     /// Fills `into` as far as it goes.
@@ -142,9 +149,9 @@ impl Window {
         Self { buffer: vec![0; size], start: 0, length: 0, ahead: LEAST_AHEAD }
     }
 
-    /// Forgets what was read.
+    /// Forgets what was read, and reads little again at first.
     pub(crate) fn clear(&mut self) {
-        self.length = 0;
+        (self.start, self.length, self.ahead) = (0, 0, LEAST_AHEAD);
     }
 
     /// At least `need` bytes from `address` on, as many as are at hand; reads on, but never past `end`.

@@ -20,7 +20,7 @@ const DEBUG_HEAD: usize = 16;
 /// The search for owners may read this many times what is resident.
 const OWN_READS: u64 = 8;
 
-/// The search for holders may read this many times what is resident.
+/// The search for holders may read this many times what is resident, and so may what comes after it.
 const CLIMB_READS: u64 = 4;
 
 /// Scans a process.
@@ -48,7 +48,7 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
         types: &types,
         barren: &owned.barren,
         stacks: &stacks,
-        most_read: settings.most_climb_bytes.0.min(layout.resident.total().saturating_mul(CLIMB_READS)),
+        most_read: layout.resident.total().saturating_mul(CLIMB_READS),
         code_type: facts.symbol("PyCode_Type"),
         weakref_type: facts.symbol("_PyWeakref_RefType"),
         frame_type: facts.symbol("PyFrame_Type"),

@@ -66,7 +66,7 @@ pub(crate) fn suspects(ground: &Ground<'_, '_>, places: &[Place]) -> Vec<Suspect
     if places.is_empty() {
         return Vec::new();
     }
-    let mut found = together(Finder { ground }.containers(places));
+    let mut found = together(Finder { ground, limit: ground.limit() }.containers(places));
     found.sort_by_key(|suspect| std::cmp::Reverse((suspect.bytes, suspect.count)));
     found.truncate(MOST_SHOWN);
     found
@@ -172,6 +172,8 @@ fn together(found: Vec<Suspect>) -> Vec<Suspect> {
 
 struct Finder<'a, 'b, 'c> {
     ground: &'c Ground<'a, 'b>,
+    /// Where reading ends: what was not followed by then is said to be at least so much.
+    limit: u64,
 }
 
 /// A dict's table that has a suspect among its keys: where its value is, or its number where values are elsewhere.
@@ -426,7 +428,7 @@ impl Finder<'_, '_, '_> {
                 continue;
             }
             sum += size;
-            if seen.len() >= MOST_BLOCKS {
+            if seen.len() >= MOST_BLOCKS || self.ground.reader.effort() > self.limit {
                 return (sum, true);
             }
             let (from, to) = match found {

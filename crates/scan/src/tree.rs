@@ -56,11 +56,11 @@ impl Tree {
             missing: wanted.len(),
             wanted,
             window: Window::new(64 << 10),
-            limit: ground.reader.spent().1.saturating_add(ground.most_read),
+            limit: ground.limit(),
         };
         search.modules();
         search.run();
-        if search.missing > 0 {
+        if search.missing > 0 && !search.tree.cut {
             search.frames();
             search.run();
         }
@@ -143,14 +143,15 @@ impl Search<'_, '_, '_> {
             let (mut from, mut near) = (0, Near::default());
             while let Some(id) = now.take(from) {
                 from = id + 1;
+                if self.ground.reader.effort() > self.limit {
+                    self.tree.cut = true;
+                    return;
+                }
                 if let Some(slot) = self.ground.index.slot_near(id, &mut near) {
                     self.block(slot);
                 }
             }
             self.spare = now;
-            if self.ground.reader.spent().1 > self.limit {
-                break;
-            }
         }
         self.tree.cut = true;
     }
