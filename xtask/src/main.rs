@@ -36,6 +36,10 @@ fn main() -> ExitCode {
         Some((verb, rest)) => (verb.as_str(), rest),
         None => ("help", &[][..]),
     };
+    if rest.iter().any(|word| word == "--help" || word == "-h") {
+        print!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
     let done = match verb {
         "check" => check::check(),
         "lint" => check::lint(),
@@ -46,8 +50,12 @@ fn main() -> ExitCode {
         "arrows" => arrows::arrows(),
         "guest" => guest::guest(rest),
         "score" => score::score(rest),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
         _ => {
-            eprint!("{HELP}");
+            eprint!("no such task: {verb}\n{HELP}");
             return ExitCode::from(2);
         }
     };
