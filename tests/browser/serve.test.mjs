@@ -92,15 +92,60 @@ test("ranks of one run stand together and the one that differs is named", async 
   assert.equal(await page.locator("tbody").first().locator("tr").count(), 4);
 });
 
-test("two runs picked in the list are compared", async (t) => {
+test("two runs picked in the list are compared as lowtide compare does it: whose, which kind, which phase, noise or not", async (t) => {
+  const dir = await staged(t);
+  const s = await server(t, dir);
+  const ids = new Map((await judged(s)).map((one) => [one.name, one]));
+  const { page, seen } = await browser(t);
+  await page.goto(s.url);
+  const names = ["rollout server", "text-only baseline"];
+  for (const name of names) await page.getByLabel(`choose ${name}`).check();
+  await page.getByRole("button", { name: "compare them" }).click();
+  await page.locator('[data-chart="curves"] canvas').waitFor();
+  // The older one is A.
+  const [a, b] = names.map((name) => ids.get(name)).sort((x, y) => x.started_unix_ns - y.started_unix_ns);
+  assert.deepEqual(await page.locator(".sides li").allInnerTexts().then((all) => all.map((text) => text.split("\n").slice(0, 2))), [["A", a.name], ["B", b.name]]);
+  const told = JSON.parse(run(lowtide, "compare", join(dir, `${a.id}.tide`), join(dir, `${b.id}.tide`), "--format", "json"));
+  assert.equal((await page.locator("h1").innerText()).toLowerCase(), `${told.headline}.`.toLowerCase());
+  assert.match(told.headline, /of the trainer/);
+  const rows = await page.locator("table.differs tbody tr").allInnerTexts();
+  const has = (...words) => rows.some((row) => words.every((word) => row.includes(word)));
+  assert.ok(has("Memory", "at the end", "differs"), rows.join("\n"));
+  assert.ok(has("Anonymous memory of the trainer", "growth", "differs"), rows.join("\n"));
+  assert.ok(has("growth a step"), rows.join("\n"));
+  assert.match(await page.locator("main").innerText(), /how much one run differs from the next is not known/);
+  assert.deepEqual(seen.errors, []);
+});
+
+test("runs are put on two sides, and their spread is the noise", async (t) => {
+  const dir = folder(t);
+  run(stage, dir);
+  for (const name of ["leak", "steady"]) copyFileSync(join(dir, `${name}.tide`), join(dir, `${name}-again.tide`));
+  const s = await server(t, dir);
+  await judged(s);
+  const { page } = await browser(t);
+  await page.goto(s.url);
+  const picks = ["leak", "leak-again", "steady", "steady-again"];
+  await page.goto(`${s.origin}/compare?${picks.map((id) => `pick=${id}`).join("&")}`);
+  assert.equal(await page.locator("table.differs").count(), 0, "four runs have no sides by themselves");
+  for (const id of picks) await page.locator("tr", { has: page.locator(`a[href="/run/${id}"]`) }).locator("select").selectOption(id.startsWith("leak") ? "A" : "B");
+  await page.getByRole("button", { name: "compare the sides" }).click();
+  await page.waitForURL(/side=/);
+  assert.match(await page.locator("h1").innerText(), /^B holds .* less at its end.*more than the spread between runs\.$/);
+  assert.equal(await page.locator(".sides li").count(), 4);
+  assert.deepEqual(await page.locator("select").evaluateAll((all) => all.map((one) => one.selectedOptions[0].text)), ["A", "A", "B", "B"]);
+});
+
+test("one run against itself shows no difference, and a comparison of one run is refused", async (t) => {
   const s = await server(t, await staged(t));
   await judged(s);
   const { page } = await browser(t);
   await page.goto(s.url);
-  for (const name of ["rollout server", "text-only baseline"]) await page.getByLabel(`choose ${name}`).check();
-  await page.getByRole("button", { name: "compare them" }).click();
-  await page.locator('[data-chart="curves"] canvas').waitFor();
-  assert.match(await page.locator("main").innerText(), /rollout server(.|\n)*text-only baseline/);
+  await page.goto(`${s.origin}/compare?a=leak&b=leak`);
+  assert.match(await page.locator("h1").innerText(), /^No difference that is more than noise/);
+  assert.equal(await page.locator("table.differs .badge.calm").count(), 0);
+  assert.equal((await page.goto(`${s.origin}/compare?a=leak`)).status(), 400);
+  assert.equal((await page.goto(`${s.origin}/compare?a=leak&b=nothing`)).status(), 404);
 });
 
 test("the report is downloaded whole", async (t) => {
@@ -334,7 +379,7 @@ test("nothing is wider than a phone", async (t) => {
   await judged(s);
   const { page } = await browser(t, { viewport: { width: 390, height: 800 }, colorScheme: "dark" });
   await page.goto(s.url);
-  for (const path of ["/", "/run/leak", "/group/55ee"]) {
+  for (const path of ["/", "/run/leak", "/group/55ee", "/compare?a=case&b=leak"]) {
     await page.goto(s.origin + path);
     const [room, need] = await page.evaluate(() => [innerWidth, document.documentElement.scrollWidth]);
     assert.ok(need <= room, `${path}: ${need} > ${room}`);

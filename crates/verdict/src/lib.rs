@@ -7,6 +7,7 @@ mod allocator;
 mod assess;
 mod budget;
 mod causes;
+mod compare;
 mod confidence;
 mod copies;
 mod decide;
@@ -45,6 +46,9 @@ mod verdict;
 mod words;
 
 pub use budget::Fill;
+pub use compare::{
+    Compared, Comparison, Difference, Key, Measures, Memory, Phase, Side, Source, Told, compare, compare_by,
+};
 pub use fleet::{Member, rank_among, rank_of, who_differs};
 pub use guard::{Call, Cause, Guard, Look, QUICKEST_LOOK, SLOWEST_LOOK, Why};
 pub use judge::{Judge, judge, judge_running};

@@ -2,23 +2,18 @@
 
 use super::table::{Align, Table};
 use super::verdict::{capital, wrapped};
-use crate::commands::compare::{Comparison, Difference, Memory, Phase};
-use lowtide_model::{Axis, ByteDelta, Bytes, Role};
+use lowtide_model::{ByteDelta, Bytes};
+use lowtide_verdict::Comparison;
 use std::fmt::Write as _;
 
 /// The name of this JSON's form.
 const SCHEMA: &str = "lowtide.compare/1";
-/// Differences below the whole that are shown.
-const MOST_ROWS: usize = 12;
-
-/// A difference that is still there at the end, up to this part of it, is one of the end.
-const LASTS: f64 = 0.9;
 
 /// One object.
 pub(crate) fn compare_json(found: &Comparison) -> String {
     let object = serde_json::json!({
         "schema": SCHEMA,
-        "headline": headline(found),
+        "headline": found.headline(),
         "a": found.a,
         "b": found.b,
         "spread_known": found.spread_known,
@@ -30,15 +25,9 @@ pub(crate) fn compare_json(found: &Comparison) -> String {
 
 /// The answer, a table of what differs, and what each run is by itself.
 pub(crate) fn compare_text(found: &Comparison, width: Option<usize>) -> String {
-    let mut text = format!("{}.\n", wrapped(&capital(&headline(found)), 0, width));
-    if let Some((axis, end)) = found.cut {
-        let place = match axis {
-            Axis::Seconds => format!("{end:.0} s"),
-            Axis::Step => format!("step {end}"),
-            Axis::Sample => format!("sample {end}"),
-            Axis::Epoch => format!("epoch {end}"),
-        };
-        let _ = writeln!(text, "  Levels are compared up to {place}, where the shortest run ends.");
+    let mut text = format!("{}.\n", wrapped(&capital(&found.headline()), 0, width));
+    if let Some(words) = found.up_to() {
+        let _ = writeln!(text, "  {words}");
     }
     text.push_str(&table(found));
     for (side, runs) in [("A", &found.a), ("B", &found.b)] {
@@ -48,69 +37,6 @@ pub(crate) fn compare_text(found: &Comparison, width: Option<usize>) -> String {
         }
     }
     text
-}
-
-fn headline(found: &Comparison) -> String {
-    let whole = |phase: Phase| {
-        found
-            .differences
-            .iter()
-            .find(|d| d.key.role.is_none() && d.key.memory == Memory::All && d.key.phase == phase)
-    };
-    let noise = if found.spread_known {
-        "more than the spread between runs"
-    } else {
-        "more than the scatter inside each run; how much one run differs from the next is not known, give several a side"
-    };
-    if let Some(end) = whole(Phase::End).filter(|end| end.real) {
-        return format!("B {}{}: {noise}", less_or_more(end, "at its end"), from(found, end));
-    }
-    let parts = |d: &&Difference| d.real && !d.key.phase.is_rate() && d.key.phase != Phase::Growth;
-    if let Some(largest) = found.differences.iter().find(parts) {
-        // What is there at the end is told as that: swap and GPU memory are no part of the whole above.
-        let lasts = |d: &&Difference| {
-            d.real && d.key.phase == Phase::End && d.bytes.abs() >= LASTS * largest.bytes.abs()
-        };
-        let part = found.differences.iter().find(lasts).unwrap_or(largest);
-        let alike = if part.key.phase == Phase::End { "resident memory is alike" } else { "both end alike" };
-        let words = less_or_more(part, place(part.key.phase));
-        return format!("{alike}, but B {words}, {}: {noise}", what(part));
-    }
-    let bound = whole(Phase::End).map(|end| end.low.abs().max(end.high.abs()));
-    let bound = bound.map(|bound| format!(": any difference at the end is below {}", Bytes::from_f64(bound)));
-    let sure = whole(Phase::End).is_some_and(is_sure);
-    let kind = if sure { "that is worth a word" } else { "that is more than noise" };
-    format!("no difference {kind}{}", bound.unwrap_or_default())
-}
-
-fn less_or_more(found: &Difference, place: &str) -> String {
-    let size = Bytes::from_f64(found.bytes.abs());
-    let word = if found.bytes < 0.0 { "less" } else { "more" };
-    let ends = if found.bytes < 0.0 { (-found.high, -found.low) } else { (found.low, found.high) };
-    let (low, high) = (Bytes::from_f64(ends.0).to_string(), Bytes::from_f64(ends.1).to_string());
-    let between = if low == high { String::new() } else { format!(" (between {low} and {high})") };
-    format!("holds {size} {word} {place}{between}")
-}
-
-/// Which process, which kind of memory and which phase make up most of a difference at the end.
-fn from(found: &Comparison, end: &Difference) -> String {
-    let same = |d: &&Difference| d.real && d.key.phase == Phase::End && (d.bytes < 0.0) == (end.bytes < 0.0);
-    let parts = found.differences.iter().filter(same).filter(|d| d.key.role.is_some());
-    let most = parts.max_by(|x, y| x.bytes.abs().total_cmp(&y.bytes.abs()));
-    let of = most.unwrap_or(end);
-    let in_phase = |phase: Phase| {
-        let same = |d: &&Difference| {
-            d.key.role == of.key.role && d.key.memory == of.key.memory && d.key.phase == phase
-        };
-        found.differences.iter().find(same).map_or(0.0, |d| d.bytes.abs())
-    };
-    let phase = if in_phase(Phase::Growth) > in_phase(Phase::Start) {
-        "it comes from growth after the start"
-    } else {
-        "it is there from the start"
-    };
-    let whose = most.map(|most| format!(", mostly {}", what(most))).unwrap_or_default();
-    format!("{whose}; {phase}")
 }
 
 fn table(found: &Comparison) -> String {
@@ -124,81 +50,18 @@ fn table(found: &Comparison) -> String {
         ("95 % interval", right),
         ("", Align::Left),
     ]);
-    let whole = |d: &&Difference| d.key.role.is_none() || d.key.phase.is_rate();
-    let parts = found.differences.iter().filter(|d| !whole(d) && d.real).take(MOST_ROWS);
-    for d in found.differences.iter().filter(whole).chain(parts) {
+    for d in found.rows() {
         let rate = |bytes: f64| ByteDelta(bytes as i64).to_string();
         let size = |bytes: f64| if bytes < 0.0 { rate(bytes) } else { Bytes::from_f64(bytes).to_string() };
         table.row(vec![
-            what(d),
-            when(d.key.phase).to_owned(),
+            d.what(),
+            d.when().to_owned(),
             size(d.a.mean_bytes),
             size(d.b.mean_bytes),
             rate(d.bytes),
             format!("{} .. {}", rate(d.low), rate(d.high)),
-            word(d).to_owned(),
+            d.word().to_owned(),
         ]);
     }
     table.text()
-}
-
-/// Sure but too small to matter is not the same as not sure.
-fn word(found: &Difference) -> &'static str {
-    match (found.real, is_sure(found)) {
-        (true, _) => "differs",
-        (false, true) => "small",
-        (false, false) => "noise",
-    }
-}
-
-fn is_sure(found: &Difference) -> bool {
-    found.low > 0.0 || found.high < 0.0
-}
-
-fn what(found: &Difference) -> String {
-    let kind = match found.key.memory {
-        Memory::All => "memory",
-        Memory::Anon => "anonymous memory",
-        Memory::File => "file pages",
-        Memory::Shmem => "shared memory",
-        Memory::Swap => "swap",
-        Memory::Gpu => "GPU memory",
-    };
-    match found.key.role {
-        None => kind.to_owned(),
-        Some(role) => format!("{kind} of {}", whose(role)),
-    }
-}
-
-const fn whose(role: Role) -> &'static str {
-    match role {
-        Role::Wrapper => "wrappers",
-        Role::Trainer => "the trainer",
-        Role::LoaderWorker => "loader workers",
-        Role::CompileWorker => "compile workers",
-        Role::Helper => "helpers",
-        Role::Unknown => "other processes",
-    }
-}
-
-const fn when(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Start => "at the start",
-        Phase::Growth => "growth",
-        Phase::End => "at the end",
-        Phase::Peak => "peak over that",
-        Phase::PerStep => "growth a step",
-        Phase::PerSecond => "growth a second",
-        Phase::PerSample => "growth a sample",
-        Phase::PerExample => "growth an example",
-    }
-}
-
-const fn place(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Start => "at its start",
-        Phase::Peak => "in its peaks",
-        Phase::End | Phase::Growth => "at its end",
-        Phase::PerStep | Phase::PerSecond | Phase::PerSample | Phase::PerExample => "as it grows",
-    }
 }

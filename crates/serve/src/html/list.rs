@@ -25,7 +25,7 @@ pub(crate) fn list(dir: &str, wanted: &Wanted, listed: &Listed) -> Markup {
                                 tbody { @for run in &listed.shown { (row(run, listed)) } }
                             }
                         }
-                        p.note { "Choose two and " button type="submit" { "compare them" } }
+                        p.note { "Choose two or more and " button type="submit" { "compare them" } }
                     }
                 }
             }

@@ -5,6 +5,7 @@
 
 mod answer;
 mod badge;
+pub(crate) mod compared;
 mod facts;
 pub(crate) mod held;
 pub(crate) mod list;
@@ -13,7 +14,7 @@ mod words;
 
 pub(crate) use badge::{outcome_badge, verdict_badge};
 pub(crate) use list::list;
-pub(crate) use served::{run_page, side_by_side};
+pub(crate) use served::{Together, run_page, side_by_side};
 pub(crate) use words::{capital, clipped, duration, moment, state_word};
 
 use crate::page::Page;

@@ -1,12 +1,16 @@
 //! Pages of the server about one run, or several side by side.
 
+use super::compared::{self, Side};
 use super::list::{encoded, head};
 use super::{brand, capital, document, outcome_badge, run_sections, verdict_badge};
 use crate::page::{Page, safe_json};
 use lowtide_model::{ByteDelta, Bytes, RunState};
-use lowtide_verdict::{Fits, Group, Member, who_differs};
+use lowtide_verdict::{Comparison, Fits, Group, Member, who_differs};
 use maud::{Markup, PreEscaped, html};
 use std::sync::Arc;
+
+/// A sentence above so many letters is set smaller.
+const LONG: usize = 160;
 
 /// One run, live while it goes on.
 pub(crate) fn run_page(page: &Page, id: &str) -> Markup {
@@ -34,36 +38,36 @@ pub(super) fn still() -> Markup {
     html! { @if !crate::charts_are_built() { p { "Built without Node: the charts stand still, and a page is new when it is loaded again." } } }
 }
 
+/// Several runs that stand together.
+pub(crate) struct Together<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) runs: &'a [(String, Arc<Page>)],
+    /// What differs between the sides, where runs were put on two.
+    pub(crate) compared: Option<&'a Comparison>,
+    /// The side of each run; none where they have no sides: ranks of one job.
+    pub(crate) sides: Option<&'a [Side]>,
+}
+
 /// Several runs: who differs, their curves in one picture, their answers in one table.
-pub(crate) fn side_by_side(title: &str, runs: &[(String, Arc<Page>)]) -> Markup {
-    let names: Vec<String> = runs
-        .iter()
-        .map(|(id, page)| {
-            page.about.rank.map_or_else(
-                || if page.name == *id { id.clone() } else { format!("{} ({id})", page.name) },
-                |rank| format!("rank {rank}"),
-            )
-        })
-        .collect();
+pub(crate) fn side_by_side(all: &Together<'_>) -> Markup {
+    let (title, runs) = (all.title, all.runs);
+    let names: Vec<String> = runs.iter().map(|(id, page)| name_of(id, page)).collect();
     let members: Vec<Member<'_>> =
         runs.iter().zip(&names).map(|((_, page), name)| Member { name, verdict: &page.verdict }).collect();
-    let differs = match runs {
-        [(_, a), (_, b)] if a.about.rank.is_none() => two(a, b),
-        _ => who_differs(&members).unwrap_or_default(),
-    };
+    let differs =
+        all.compared.map_or_else(|| who_differs(&members).unwrap_or_default(), Comparison::headline);
     let curves: Vec<_> = runs.iter().zip(&names).map(|((_, page), name)| serde_json::json!({ "name": name, "axis": page.figure.axis, "x": page.figure.line.x, "bytes": page.figure.line.high })).collect();
+    let long = if differs.len() > LONG { "long" } else { "" };
     let body = html! {
         header.top { a.brand href="/" { (brand()) } span.crumb { (title) } }
         main #main {
-            section class=(format!("answer tone-{}", tone(runs))) { h1 { (capital(&differs)) "." } p.byline { (title) } }
-            section.card { h2 { "Curves" } div.chart data-chart="curves" { (crate::figure::curves(&curves_of(runs))) } }
-            section.card {
-                h2 { "Answers" }
-                div.scroll tabindex="0" role="group" aria-label="table, scrolls sideways" { table.answers {
-                    thead { tr { th { "run" } th { "what it is" } th { "fits" } th.n { "floor then" } th.n { "floor now" } th.n { "peak" } th { "sentence" } } }
-                    tbody { @for ((id, page), name) in runs.iter().zip(&names) { (answer_row(id, name, page)) } }
-                } }
+            section class=(format!("answer tone-{}", tone(runs))) {
+                h1 class=(long) { (capital(&differs)) "." }
+                @if let Some(found) = all.compared { (compared::sides(found)) } @else { p.byline { (title) } }
             }
+            section.card { h2 { "Curves" } div.chart data-chart="curves" { (crate::figure::curves(&curves_of(runs))) } }
+            @if let Some(found) = all.compared { (compared::differences(found)) }
+            (answers(all, &names))
             (roles(runs, &names))
             (kinds(runs, &names))
         }
@@ -73,14 +77,38 @@ pub(crate) fn side_by_side(title: &str, runs: &[(String, Arc<Page>)]) -> Markup 
     document(&format!("lowtide: {title}"), &head(), &body)
 }
 
+/// What a run is called beside others.
+fn name_of(id: &str, page: &Page) -> String {
+    let alone = || if page.name == id { id.to_owned() } else { format!("{} ({id})", page.name) };
+    page.about.rank.map_or_else(alone, |rank| format!("rank {rank}"))
+}
+
+/// What each run is by itself; where runs have sides, a form to put them on others.
+fn answers(all: &Together<'_>, names: &[String]) -> Markup {
+    let side = |n: usize| all.sides.and_then(|sides| sides.get(n)).copied();
+    html! {
+        section.card {
+            h2 { "Answers" }
+            form method="get" action="/compare" {
+                div.scroll tabindex="0" role="group" aria-label="table, scrolls sideways" { table.answers {
+                    thead { tr { @if all.sides.is_some() { th { "side" } } th { "run" } th { "what it is" } th { "fits" } th.n { "floor then" } th.n { "floor now" } th.n { "peak" } th { "sentence" } } }
+                    tbody { @for (n, (id, page)) in all.runs.iter().enumerate() { (answer_row(id, &names[n], page, side(n))) } }
+                } }
+                @if all.sides.is_some() { p.note { "Several runs a side tell a fix from luck: choose more in the list, put each on a side and " button type="submit" { "compare the sides" } } }
+            }
+        }
+    }
+}
+
 fn curves_of(runs: &[(String, Arc<Page>)]) -> Vec<(&[f64], &[f64])> {
     runs.iter().map(|(_, page)| (&page.figure.line.x[..], &page.figure.line.high[..])).collect()
 }
 
-fn answer_row(id: &str, name: &str, page: &Page) -> Markup {
+fn answer_row(id: &str, name: &str, page: &Page, side: Option<Side>) -> Markup {
     let size = |bytes: f64| Bytes::from_f64(bytes).to_string();
     html! {
         tr {
+            @if let Some(side) = side { td { (compared::choose(id, name, side)) } }
             td { a href=(format!("/run/{}", encoded(id))) { (name) } }
             td { (verdict_badge(page.verdict.verdict)) }
             td { (outcome_badge(page.verdict.outcome.is)) }
@@ -90,21 +118,6 @@ fn answer_row(id: &str, name: &str, page: &Page) -> Markup {
             td.sentence { (capital(&page.verdict.headline)) "." }
         }
     }
-}
-
-/// Two runs in one sentence.
-fn two(a: &Page, b: &Page) -> String {
-    let kind = |page: &Page| page.verdict.verdict.word().replace('-', " ");
-    let fits = |page: &Page| match page.verdict.outcome.is {
-        Fits::Fits => "fits",
-        Fits::Tight => "is tight",
-        Fits::Exceeds => "exceeds its limit",
-        Fits::Unknown => "may fit or not",
-    };
-    let told = |page: &Page| format!("{} ({}) {}", page.name, kind(page), fits(page));
-    let higher = b.verdict.floor.end_bytes - a.verdict.floor.end_bytes;
-    let way = if higher < 0.0 { "lower" } else { "higher" };
-    format!("{}; {}; the floor of the second ends {} {way}", told(a), told(b), Bytes::from_f64(higher.abs()))
 }
 
 /// The worst of them.

@@ -4,6 +4,7 @@
 //! open. Not here: what a page holds (see `page`), how it looks (see `html`).
 
 pub(crate) mod answers;
+mod compare;
 mod door;
 mod follow;
 mod guard;

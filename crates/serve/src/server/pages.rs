@@ -2,9 +2,11 @@
 
 use super::answers::{self, Wanted};
 use super::summary::Summary;
-use super::{Shop, guard};
+use super::{Shop, compare, guard};
 use crate::assets::{CHART_STYLE, SCRIPT, STYLE};
-use crate::html::{list, run_page, side_by_side};
+use crate::html::compared::Side;
+use crate::html::{Together, list, run_page, side_by_side};
+use crate::page::Page;
 use axum::Router;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
@@ -18,7 +20,7 @@ use std::sync::Arc;
 /// Runs on one page of the list.
 const PER_PAGE: usize = 100;
 /// Runs of one job shown together.
-const MOST_RANKS: usize = 64;
+pub(super) const MOST_RANKS: usize = 64;
 
 pub(super) fn routes(shop: &Arc<Shop>) -> Router {
     let run = "/api/v1/runs/{*id}";
@@ -122,14 +124,27 @@ async fn run_html(State(shop): State<Arc<Shop>>, Path(id): Path<String>) -> Resp
     }
 }
 
-/// The runs that were picked in the list, or named as a and b.
 async fn compare_html(State(shop): State<Arc<Shop>>, Query(pairs): Query<Vec<(String, String)>>) -> Response {
-    let names = pairs.into_iter().filter(|(name, _)| ["pick", "a", "b"].contains(&name.as_str()));
-    let ids: Vec<String> = names.map(|(_, id)| id).take(MOST_RANKS).collect();
-    if ids.len() < 2 {
+    let chosen = compare::chosen(&shop, pairs);
+    if chosen.len() < 2 {
         return answers::failed(StatusCode::BAD_REQUEST, "name two runs: /compare?a=...&b=...");
     }
-    together(&shop, "Runs side by side", ids).await
+    let (ids, sides): (Vec<String>, Vec<Side>) = chosen.into_iter().unzip();
+    let runs = match opened(&shop, &ids).await {
+        Ok(runs) => runs,
+        Err(broken) => return *broken,
+    };
+    let compared = match compare::compare(&shop, &ids, &sides).await {
+        Ok(compared) => compared,
+        Err(broken) => return *broken,
+    };
+    let all = Together {
+        title: "Runs side by side",
+        runs: &runs,
+        compared: compared.as_ref(),
+        sides: Some(&sides),
+    };
+    Html(side_by_side(&all).into_string()).into_response()
 }
 
 async fn group_html(State(shop): State<Arc<Shop>>, Path(run_id): Path<String>) -> Response {
@@ -140,16 +155,19 @@ async fn group_html(State(shop): State<Arc<Shop>>, Path(run_id): Path<String>) -
     if ids.is_empty() {
         return answers::failed(StatusCode::NOT_FOUND, "no such run in this folder");
     }
-    together(&shop, "All ranks of one run", ids).await
+    match opened(&shop, &ids).await {
+        Ok(runs) => {
+            let all = Together { title: "All ranks of one run", runs: &runs, compared: None, sides: None };
+            Html(side_by_side(&all).into_string()).into_response()
+        }
+        Err(broken) => *broken,
+    }
 }
 
-async fn together(shop: &Shop, title: &str, ids: Vec<String>) -> Response {
+async fn opened(shop: &Shop, ids: &[String]) -> Result<Vec<(String, Arc<Page>)>, Box<Response>> {
     let mut runs = Vec::new();
     for id in ids {
-        match answers::opened(shop, &id).await {
-            Ok(page) => runs.push((id, page)),
-            Err(broken) => return *broken,
-        }
+        runs.push((id.clone(), answers::opened(shop, id).await?));
     }
-    Html(side_by_side(title, &runs).into_string()).into_response()
+    Ok(runs)
 }

@@ -47,7 +47,7 @@ impl Judged {
     }
 
     /// What people call it.
-    fn name<'a>(&'a self, id: &'a str) -> &'a str {
+    pub(crate) fn name<'a>(&'a self, id: &'a str) -> &'a str {
         if self.recording.meta.name.is_empty() { id } else { &self.recording.meta.name }
     }
 

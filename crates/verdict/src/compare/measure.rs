@@ -1,8 +1,8 @@
 //! The numbers of one run that can be compared: role by role, one kind of memory at a time, phase by phase.
 
-use super::super::subject::{Answer, What};
+use super::{Compared, Source};
+use crate::{Point, Trace, Verdict, tree_totals};
 use lowtide_model::{Axis, Bytes, ProcKey, Recording, Role, SampleRow, Tick};
-use lowtide_verdict::{Point, Trace, Verdict, tree_totals};
 use std::collections::BTreeMap;
 
 /// The start is over after this part of the run.
@@ -15,20 +15,25 @@ const FEW: usize = 4;
 /// Which kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Memory {
+pub enum Memory {
     /// All of it, shared pages once.
     All,
+    /// What belongs to a process alone and has no file behind it.
     Anon,
+    /// Pages of files.
     File,
+    /// Shared memory.
     Shmem,
+    /// What was swapped out.
     Swap,
+    /// Memory of GPUs.
     Gpu,
 }
 
 /// Which part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Phase {
+pub enum Phase {
     /// The level once it has started.
     Start,
     /// What came between start and end.
@@ -49,18 +54,20 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// Whether it is a rate and not a level.
-    pub(crate) const fn is_rate(self) -> bool {
+    pub const fn is_rate(self) -> bool {
         matches!(self, Self::PerStep | Self::PerSecond | Self::PerSample | Self::PerExample)
     }
 }
 
 /// The name of a number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-pub(crate) struct Key {
+pub struct Key {
     /// None for the whole tree, or for a curve that does not say whose it is.
-    pub(crate) role: Option<Role>,
-    pub(crate) memory: Memory,
-    pub(crate) phase: Phase,
+    pub role: Option<Role>,
+    /// Which kind of memory.
+    pub memory: Memory,
+    /// Which part of the run.
+    pub phase: Phase,
 }
 
 /// A number, with the error that its own run shows.
@@ -71,28 +78,28 @@ pub(super) struct Measured {
 }
 
 /// Where a run ends, on the axis its levels are measured over.
-pub(super) fn end_of(answer: &Answer) -> Option<(Axis, f64)> {
-    match &answer.subject.what {
-        What::Curve(curve) => Some((curve.axis, Trace::of_curve(curve).ends()?.1)),
-        What::Recording(recording) => Some((Axis::Seconds, recording.samples.last()?.tick.seconds())),
+pub(super) fn end_of(run: &Compared<'_>) -> Option<(Axis, f64)> {
+    match run.what {
+        Source::Curve(curve) => Some((curve.axis, Trace::of_curve(curve).ends()?.1)),
+        Source::Recording(recording) => Some((Axis::Seconds, recording.samples.last()?.tick.seconds())),
     }
 }
 
 /// All numbers of a run, looked at up to this place.
-pub(super) fn measure(answer: &Answer, until: f64) -> BTreeMap<Key, Measured> {
+pub(super) fn measure(run: &Compared<'_>, until: f64) -> BTreeMap<Key, Measured> {
     let mut out = BTreeMap::new();
-    match &answer.subject.what {
-        What::Curve(curve) => {
+    match run.what {
+        Source::Curve(curve) => {
             phases(None, Memory::All, Trace::of_curve(curve).between(f64::NEG_INFINITY, until), &mut out);
         }
-        What::Recording(recording) => {
+        Source::Recording(recording) => {
             let tree = tree_totals(recording).into_iter().map(|(tick, total, _)| level(tick, total.bytes));
             let tree: Vec<Point> = tree.take_while(|point| point.x <= until).collect();
             phases(None, Memory::All, &tree, &mut out);
-            by_role(recording, answer, until, &mut out);
+            by_role(recording, run, until, &mut out);
         }
     }
-    rates(answer, &mut out);
+    rates(run, &mut out);
     out
 }
 
@@ -157,11 +164,11 @@ fn jitter(points: &[Point]) -> f64 {
 type Pick = fn(&SampleRow) -> Option<Bytes>;
 
 /// Sums over the processes of a role, for each kind of memory that is known.
-fn by_role(recording: &Recording, answer: &Answer, until: f64, out: &mut BTreeMap<Key, Measured>) {
+fn by_role(recording: &Recording, run: &Compared<'_>, until: f64, out: &mut BTreeMap<Key, Measured>) {
     let last = recording.samples.last().map_or(Tick::START, |row| row.tick);
     let of =
         Whose { recording, last: if until.is_finite() { last.min(Tick::from_seconds(until)) } else { last } };
-    let roles: BTreeMap<ProcKey, Role> = answer.run.roles.iter().map(|r| (r.process, r.role)).collect();
+    let roles: BTreeMap<ProcKey, Role> = run.run.roles.iter().map(|r| (r.process, r.role)).collect();
     let kinds: [(Memory, Pick); 4] = [
         (Memory::Anon, |row| row.anon.map(|anon| anon.last)),
         (Memory::File, |row| row.file),
@@ -210,8 +217,8 @@ impl Whose<'_> {
 }
 
 /// Growth for each step and each example, as the verdict has them.
-fn rates(answer: &Answer, out: &mut BTreeMap<Key, Measured>) {
-    let main: &Verdict = &answer.run.main;
+fn rates(run: &Compared<'_>, out: &mut BTreeMap<Key, Measured>) {
+    let main: &Verdict = &run.run.main;
     let role = main.process.as_ref().map(|process| process.role);
     let memory = if role.is_some() { Memory::Anon } else { Memory::All };
     let floor = &main.floor;
