@@ -6,6 +6,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ use tokio::sync::Semaphore;
 
 /// Connections at once; more wait at the kernel's door.
 const MOST_CONNECTIONS: usize = 1024;
+/// Descriptors for everything else: recordings that are read, their logs, the folder.
+const KEPT_BACK: u64 = 128;
 /// Room for the head of a request.
 const HEAD_BYTES: usize = 16 * 1024;
 /// A client that takes longer to say what it wants is sent away.
@@ -77,25 +80,30 @@ impl Door {
 
     /// Lets visitors in until somebody says stop.
     pub(super) async fn welcome(self, router: Router) {
-        let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let room = Arc::new(Semaphore::new(connections()));
         let stop = stopped();
         tokio::pin!(stop);
         loop {
-            let Ok(place) = Arc::clone(&room).acquire_owned().await else { break };
+            // Being told to stop is heard also while there is no room.
+            let next = async {
+                let place = Arc::clone(&room).acquire_owned().await.ok()?;
+                Some((place, self.next().await))
+            };
             let router = router.clone();
             tokio::select! {
                 () = &mut stop => break,
-                visitor = self.next() => match visitor {
-                    Visitor::Tcp(stream) => {
+                came = next => match came {
+                    Some((place, Visitor::Tcp(stream))) => {
                         let talk = talk(TokioIo::new(stream), router);
                         tokio::spawn(async move { talk.await; drop(place); });
                     }
-                    Visitor::Unix(stream) => {
+                    Some((place, Visitor::Unix(stream))) => {
                         let talk = talk(TokioIo::new(stream), router);
                         tokio::spawn(async move { talk.await; drop(place); });
                     }
                     // Out of descriptors: those who are in may leave meanwhile.
-                    Visitor::None => tokio::time::sleep(Duration::from_millis(100)).await,
+                    Some((_, Visitor::None)) => tokio::time::sleep(Duration::from_millis(100)).await,
+                    None => break,
                 },
             }
         }
@@ -114,6 +122,17 @@ impl Door {
             }
         }
     }
+}
+
+/// How many visitors there is room for. The usual soft limit of 1,024 descriptors is raised: with visitors in all of
+/// them no recording could be opened.
+fn connections() -> usize {
+    let wanted = MOST_CONNECTIONS as u64 + KEPT_BACK;
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return MOST_CONNECTIONS };
+    let raised = wanted.clamp(soft.min(hard), hard);
+    let there = if setrlimit(Resource::RLIMIT_NOFILE, raised, hard).is_ok() { raised } else { soft };
+    usize::try_from(there.saturating_sub(KEPT_BACK))
+        .map_or(MOST_CONNECTIONS, |left| left.clamp(1, MOST_CONNECTIONS))
 }
 
 enum Visitor {
