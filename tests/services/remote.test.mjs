@@ -115,6 +115,12 @@ for (const kind of Object.keys(ENGINES)) {
 const FACTS = "process_memory_usage_bytes|lowtide_memory_bytes|lowtide_processes|lowtide_need_bytes|lowtide_need_peak_bytes|lowtide_step";
 const ANSWERS = "lowtide_verdict|lowtide_outcome|lowtide_verdict_confidence_ratio|lowtide_floor_growth_bytes|lowtide_limit_bytes|lowtide_judged_role";
 
+/** The longest time between two samples of each series that is always told, in seconds. */
+const longestGap = (text) => {
+  const times = text.split("\n").map((line) => JSON.parse(line)[1].map(([time]) => time));
+  return Math.max(...times.flatMap((all) => all.slice(1).map((time, at) => time - all[at])));
+};
+
 /** The newest sample of each answer. */
 const newest = (text) => text.split("\n").map((line) => JSON.parse(line)).map(([labels, values]) => JSON.stringify([labels, values.at(-1)])).sort().join("\n");
 
@@ -170,6 +176,9 @@ for (const kind of Object.keys(ENGINES)) {
     const [answers, last] = [await engine.samples(runs, ANSWERS), await once.samples(runs, ANSWERS)];
     assert.equal(newest(answers), newest(last), "so is the last word");
     assert.ok(answers.length > last.length, "and words before it were told while the jobs ran");
+    // Without what was known while it was away there would be a gap of thirty seconds and more.
+    const gap = longestGap(await engine.samples(runs, "lowtide_verdict_confidence_ratio"));
+    assert.ok(gap <= 20.5, `what was known in the outage is there as well: ${gap} s without a word`);
     for (const [n, file] of files.entries()) {
       const [here, back] = [explain(file), explain(`${engine.address}/?run=${ids[n]}`)];
       assert.equal(back.verdict, here.verdict);

@@ -6,11 +6,13 @@
 mod cast;
 mod history;
 mod proto;
+mod unsent;
 
 use history::Series;
 use lowtide_model::{Recording, RunState, Tick};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use unsent::Unsent;
 
 /// Samples of one request: well under the usual limit of a receiver.
 const BATCH: usize = 5000;
@@ -119,24 +121,30 @@ impl RemoteError {
 /// Sends a recording. A receiver that is away is waited for, up to `wait`.
 pub fn send_file(file: &Path, address: &str, wait: Duration) -> Result<Sent, RemoteError> {
     let recording = lowtide_store::open(file)?.recording()?;
-    send(&all_after(&recording, i64::MIN), address, wait)
+    send(&[facts_from(&recording, i64::MIN), answers_now(&recording)].concat(), address, wait)
 }
 
-/// Sends what is new of a recording until its run ends. What can't be sent now goes with what comes next.
+/// Sends what is new of a recording until its run ends. What can't be sent now goes with what comes next: facts are read
+/// again from the file, answers are kept as they were given.
 pub fn follow(file: &Path, address: &str, wait: Duration) -> Result<Sent, RemoteError> {
     let (mut upto, mut sent, begun) = (i64::MIN, Sent::default(), Instant::now());
+    let mut unsent = Unsent::default();
     loop {
         let looked = Instant::now();
         match lowtide_store::open(file).and_then(|mut reader| reader.recording()) {
             Ok(recording) if recording.meta.state != Some(RunState::Running) => {
-                return send(&all_after(&recording, upto), address, wait).map(|last| sent.and(last));
+                unsent.add(answers_now(&recording));
+                let last = [facts_from(&recording, upto), unsent.series()].concat();
+                return send(&last, address, wait).map(|last| sent.and(last));
             }
             Ok(recording) => {
                 let until = history::time(&recording, history::whole_until(&recording));
-                if until > upto
-                    && let Ok(part) = send(&all_after(&recording, upto), address, Duration::ZERO)
-                {
-                    (upto, sent) = (until, sent.and(part));
+                if until > upto {
+                    unsent.add(answers_now(&recording));
+                    let part = [facts_from(&recording, upto), unsent.series()].concat();
+                    if let Ok(part) = send(&part, address, Duration::ZERO) {
+                        (upto, sent, unsent) = (until, sent.and(part), Unsent::default());
+                    }
                 }
             }
             // The recorder may not have begun yet.
@@ -155,17 +163,21 @@ fn goes_on(file: &Path) -> bool {
     lowtide_store::open(file).is_ok_and(|reader| reader.state() == RunState::Running)
 }
 
-/// Facts from the moment `from` on (milliseconds since 1970), and what is known of the run now.
-fn all_after(recording: &Recording, from: i64) -> Vec<Series> {
-    let run = lowtide_verdict::judge_recording(recording);
-    let last = recording.samples.last().map_or(Tick::START, |row| row.tick);
+/// Facts from the moment `from` on (milliseconds since 1970).
+fn facts_from(recording: &Recording, from: i64) -> Vec<Series> {
     let mut all = history::facts(recording);
     for series in &mut all {
         series.samples.retain(|sample| sample.0 >= from);
     }
     all.retain(|series| !series.samples.is_empty());
-    all.extend(history::answers(recording, &run, last.min(history::whole_until(recording))));
     all
+}
+
+/// What is known of the run now.
+fn answers_now(recording: &Recording) -> Vec<Series> {
+    let run = lowtide_verdict::judge_recording(recording);
+    let last = recording.samples.last().map_or(Tick::START, |row| row.tick);
+    history::answers(recording, &run, last.min(history::whole_until(recording)))
 }
 
 /// Sends all of it. What is refused does not keep the rest from being sent; it is told at the end.

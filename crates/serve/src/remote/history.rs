@@ -18,7 +18,7 @@ pub(super) struct Series {
     pub(super) samples: Vec<(i64, f64)>,
 }
 
-type Labels = Vec<(String, String)>;
+pub(super) type Labels = Vec<(String, String)>;
 
 struct Sheet<'a> {
     recording: &'a Recording,
