@@ -15,9 +15,10 @@ use crate::series::Point;
 use crate::track::Track;
 use lowtide_model::{
     Axis, Bytes, CgroupRow, Context, Event, GpuRow, HostRow, LimitHeld, LimitKind, Mark, Meta, Metric,
-    ProcKey, Process, Recording, RunState, SampleRow, ScanRow,
+    ProcKey, Process, Recording, RunState, SampleRow, ScanRow, Tick,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Peekable;
 
 /// Processes followed in full; beyond, the smallest that are dead are forgotten.
 const MOST_TRACKS: usize = 96;
@@ -151,6 +152,13 @@ impl LiveJudge {
         }
     }
 
+    /// Takes the marks that came before a row: a reading belongs to the step it was made in.
+    fn push_marks_until<'m>(&mut self, tick: Tick, marks: &mut Peekable<impl Iterator<Item = &'m Mark>>) {
+        while let Some(mark) = marks.next_if(|mark| mark.tick <= tick) {
+            self.push_mark(mark);
+        }
+    }
+
     /// Takes a mark of the job.
     pub fn push_mark(&mut self, mark: &Mark) {
         self.now = self.now.max(mark.tick.seconds());
@@ -260,16 +268,18 @@ pub(crate) fn feed(recording: &Recording, asked: Context) -> LiveJudge {
     let mut marks = recording.marks.iter().peekable();
     let mut gpus = recording.gpus.iter().peekable();
     for row in &recording.samples {
-        while let Some(mark) = marks.next_if(|m| m.tick <= row.tick) {
-            judge.push_mark(mark);
-        }
         while let Some(gpu) = gpus.next_if(|g| g.tick <= row.tick) {
+            judge.push_marks_until(gpu.tick, &mut marks);
             judge.push_gpu(gpu);
         }
+        judge.push_marks_until(row.tick, &mut marks);
         judge.push_sample(row);
     }
+    for gpu in gpus {
+        judge.push_marks_until(gpu.tick, &mut marks);
+        judge.push_gpu(gpu);
+    }
     marks.for_each(|m| judge.push_mark(m));
-    gpus.for_each(|g| judge.push_gpu(g));
     recording.host.iter().for_each(|h| judge.push_host(h));
     recording.cgroups.iter().for_each(|c| judge.push_cgroup(c));
     recording.events.iter().for_each(|e| judge.push_event(e));

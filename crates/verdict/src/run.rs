@@ -255,7 +255,8 @@ impl LiveJudge {
     /// What a process that holds so much of a GPU could hold there.
     fn gpu_room(&self, gpu: u32, held: f64) -> Option<Bytes> {
         let (total, used) = self.gpu_sizes.get(&gpu)?;
-        Some(Bytes::from_f64(held + (total - used).max(0.0)))
+        // What was used is told anew when a process ended: then its part is no longer in it.
+        Some(Bytes::from_f64((held + (total - used).max(0.0)).min(*total)))
     }
 
     /// The same for a process by itself, when it uses one GPU.

@@ -3,7 +3,8 @@
 mod made;
 
 use lowtide_model::{
-    Bytes, Event, EventKind, Exit, GpuRow, HostRow, MarkKind, MarkPhase, Pss, Recording, Role, Span, Tick,
+    Bytes, Event, EventKind, Exit, GpuRow, HostRow, MarkKind, MarkPhase, Pss, Recording, Role, SampleRow,
+    Span, Tick,
 };
 use lowtide_verdict::{Group, Kind, judge_recording};
 use made::{MIB, Run, key, mark, process, row, wobble};
@@ -240,6 +241,42 @@ fn gpu_memory_that_grows_is_a_finding() {
     let found = run.judged();
     assert_eq!(found.main.verdict, Kind::Leak, "{:#?}", found.main);
     assert!(found.main.headline.starts_with("GPU 0"), "{}", found.main.headline);
+}
+
+#[test]
+fn a_gpu_that_fills_up_is_the_answer_though_the_flat_host_leaves_few_rows() {
+    let mut run = Run::new();
+    run.recording.processes[1].died = Some(Tick::from_seconds(29.2));
+    run.rows(2, 0, 4, |t| 75.0 * t);
+    run.recording.samples.push(SampleRow { ticks: 500, ..row(2, 29.0, 300.0, 40.0) });
+    let total = 140_000.0 * MIB;
+    let mut tell = |process, second: f64, used: f64| {
+        run.recording.gpus.push(GpuRow {
+            gpu: 0,
+            uuid: "GPU-0".into(),
+            process,
+            tick: Tick::from_seconds(second),
+            used: Span::one(Bytes::from_f64(used * MIB)),
+            total: Some(Bytes::from_f64(total)),
+        });
+    };
+    for second in 4..29 {
+        let used = 5600.0 * f64::from(second - 3);
+        tell(None, f64::from(second), used + 10.0);
+        tell(Some(key(2)), f64::from(second), used);
+    }
+    // It died of it; the card is empty again.
+    tell(None, 30.0, 0.0);
+    for step in 0..100 {
+        let second = 4.0 + f64::from(step) / 4.0;
+        run.recording.marks.push(mark(MarkKind::Step, MarkPhase::Point, second, f64::from(step)));
+    }
+    let found = run.judged().main;
+    assert!(found.headline.starts_with("GPU 0"), "{found:#?}");
+    let pace = found.floor.bytes_per_step / MIB;
+    assert!((1_350.0..=1_450.0).contains(&pace), "{pace} MiB a step");
+    let limit = found.outcome.limit_bytes.unwrap();
+    assert!((limit - total).abs() < 0.01 * total, "{limit}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use lowtide_model::{
     Bytes, Context, Mark, MarkKind, MarkPhase, Meta, ProcKey, Process, Recording, SampleRow, Span, Tick,
 };
 use lowtide_verdict::{LiveJudge, RunVerdict, judge_recording};
+use std::collections::BTreeSet;
 
 pub(crate) const MIB: f64 = 1_048_576.0;
 
@@ -99,17 +100,20 @@ impl Run {
         r.processes.iter().for_each(|p| judge.push_process(p));
         let mut marks = r.marks.iter().peekable();
         let mut gpus = r.gpus.iter().peekable();
-        for sample in &r.samples {
-            while let Some(mark) = marks.next_if(|m| m.tick <= sample.tick) {
+        let mut samples = r.samples.iter().peekable();
+        let ticks = r.marks.iter().map(|m| m.tick).chain(r.gpus.iter().map(|g| g.tick));
+        let ticks: BTreeSet<Tick> = ticks.chain(r.samples.iter().map(|s| s.tick)).collect();
+        for tick in ticks {
+            while let Some(mark) = marks.next_if(|m| m.tick == tick) {
                 judge.push_mark(mark);
             }
-            while let Some(gpu) = gpus.next_if(|g| g.tick <= sample.tick) {
+            while let Some(gpu) = gpus.next_if(|g| g.tick == tick) {
                 judge.push_gpu(gpu);
             }
-            judge.push_sample(sample);
+            while let Some(sample) = samples.next_if(|s| s.tick == tick) {
+                judge.push_sample(sample);
+            }
         }
-        marks.for_each(|m| judge.push_mark(m));
-        gpus.for_each(|g| judge.push_gpu(g));
         r.host.iter().for_each(|h| judge.push_host(h));
         r.cgroups.iter().for_each(|c| judge.push_cgroup(c));
         r.events.iter().for_each(|e| judge.push_event(e));
