@@ -137,14 +137,15 @@ fn guard(rest: &[String]) -> Result<(), String> {
     run(Command::new("python3").arg(program).arg(lowtide).args(rest).current_dir(root()))
 }
 
-/// Who names the cause of growth: lowtide and its peers on programs with a known one (xtask/bench/scan).
+/// Who names the cause of growth: lowtide and its peers on programs with a known one (xtask/bench/scan); then what a scan costs.
 fn scan(rest: &[String]) -> Result<(), String> {
     run(cargo().args(["build", "--release", "--locked", "-p", "lowtide", "--bin", "lowtide"]))?;
     let python = python("scan-python", &SCAN_PEERS)?;
     lend_torch(&python)?;
     let program = root().join("xtask/bench/scan/bench.py");
     let lowtide = root().join("target/release/lowtide");
-    run(Command::new(python).arg(program).arg(lowtide).args(rest.iter().skip(1)))
+    run(Command::new(&python).arg(program).arg(&lowtide).args(rest.iter().skip(1)))?;
+    run(Command::new(python).arg(root().join("xtask/bench/scan/cost.py")).arg(lowtide))
 }
 
 /// The frameworks' environment has a torch; where it was made, the bench can import it too.

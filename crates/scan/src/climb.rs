@@ -6,11 +6,14 @@
 
 use crate::frontier::Frontier;
 use crate::index::{Index, Slot, object_of, owner_of};
+use crate::links::Links;
 use crate::path::{self, Namer, Top};
-use crate::reader::{Reader, Window};
+use crate::presample::Samples;
+use crate::reader::Reader;
 use crate::report::Holders;
-use crate::tree::{self, Tree};
+use crate::tree::Tree;
 use crate::types::{Type, Types};
+use crate::ways::Ways;
 use crate::{Settings, TypeUse};
 use rustc_hash::FxHashMap;
 
@@ -58,14 +61,12 @@ pub(crate) struct Ground<'a, 'b> {
     pub(crate) reader: &'b Reader<'a>,
     pub(crate) index: &'b Index,
     pub(crate) types: &'b Types<'a>,
-    /// Bits of raw blocks without a single pointer in them.
-    pub(crate) barren: &'b [u64],
-    /// Where frames of running functions lie.
-    pub(crate) stacks: &'b [(u64, u64)],
+    pub(crate) links: &'b Links,
+    /// Memory of no allocator: frames of running functions lie there.
+    pub(crate) outside: &'b [(u64, u64)],
     pub(crate) code_type: Option<u64>,
     /// Bytes the search for ways may read.
     pub(crate) most_read: u64,
-    pub(crate) weakref_type: Option<u64>,
     pub(crate) frame_type: Option<u64>,
     pub(crate) module_type: Option<u64>,
     pub(crate) set_type: Option<u64>,
@@ -76,10 +77,6 @@ impl Ground<'_, '_> {
     pub(crate) fn limit(&self) -> u64 {
         self.reader.effort().saturating_add(self.most_read.max(LEAST_READ))
     }
-
-    pub(crate) fn barren(&self, id: u32) -> bool {
-        self.barren.get(id as usize / 64).is_some_and(|bits| bits >> (id % 64) & 1 == 1)
-    }
 }
 
 /// Climbs from the types that grew or hold most: chosen, with their samples, and not yet gone up.
@@ -88,22 +85,28 @@ pub(crate) struct Begun<'r> {
     climbs: Vec<Climb>,
 }
 
-/// Chooses types and takes samples of them, all in one pass.
-pub(crate) fn begin<'r>(ground: &Ground<'_, '_>, rows: &'r [TypeUse], settings: &Settings) -> Begun<'r> {
+/// Chooses types and their samples: objects that were kept, or in one pass the blocks they own.
+pub(crate) fn begin<'r>(
+    ground: &Ground<'_, '_>,
+    samples: &Samples,
+    rows: &'r [TypeUse],
+    settings: &Settings,
+) -> Begun<'r> {
     let chosen = choose(rows, settings);
     let mut samplers: Vec<Sampler> = chosen.iter().map(|row| Sampler::new(row, settings.samples)).collect();
     // Which of the chosen a type is, by its number; one of many thousand types.
     let place =
         |found: &Type| chosen.iter().position(|row| found.name == row.name && found.module == row.module);
     let places: Vec<Option<usize>> = ground.types.all.iter().map(place).collect();
-    if !chosen.is_empty() {
-        ground.index.for_each(|slot, tag, _| {
-            let object = object_of(tag);
-            let Some(kind) = object.or_else(|| owner_of(tag)) else { return };
-            if let Some(sampler) = places.get(kind as usize).copied().flatten().map(|at| &mut samplers[at])
-                && sampler.owned != object.is_some()
-            {
-                sampler.pass(slot, object);
+    for (kind, at) in places.iter().enumerate() {
+        let sampler = at.and_then(|at| samplers.get_mut(at)).filter(|sampler| !sampler.owned);
+        sampler.into_iter().for_each(|sampler| sampler.objects(ground, samples, kind as u32));
+    }
+    if samplers.iter().any(|sampler| sampler.owned) {
+        ground.index.for_each_leading(|slot, tag, _| {
+            let place = owner_of(tag).and_then(|kind| places.get(kind as usize).copied().flatten());
+            if let Some(sampler) = place.map(|at| &mut samplers[at]).filter(|sampler| sampler.owned) {
+                sampler.pass(slot);
             }
         });
     }
@@ -119,7 +122,12 @@ impl Begun<'_> {
     }
 
     /// Goes up.
-    pub(crate) fn end(mut self, ground: &Ground<'_, '_>, tree: &Tree, settings: &Settings) -> Vec<Holders> {
+    pub(crate) fn end(
+        mut self,
+        ground: &Ground<'_, '_>,
+        tree: &Tree<'_>,
+        settings: &Settings,
+    ) -> Vec<Holders> {
         let limit = ground.limit();
         for climb in &mut self.climbs {
             climb.cut = tree.cut;
@@ -132,6 +140,7 @@ impl Begun<'_> {
 /// Samples by bytes: of what a type owns if that is more than what it is, else its instances.
 struct Sampler {
     owned: bool,
+    samples: usize,
     step: u64,
     passed: u64,
     next: u64,
@@ -141,17 +150,26 @@ struct Sampler {
 impl Sampler {
     fn new(row: &TypeUse, samples: usize) -> Self {
         let owned = row.owned_bytes > row.own_bytes;
+        let samples = samples.clamp(1, MOST_SAMPLES);
         let bytes = if owned { row.owned_bytes } else { row.own_bytes };
         let total = bytes.saturating_add(row.absent_bytes).0;
-        let step = (total / samples.clamp(1, MOST_SAMPLES) as u64).max(1);
-        Self { owned, step, passed: 0, next: step / 2, climb: Climb::default() }
+        let step = (total / samples as u64).max(1);
+        Self { owned, samples, step, passed: 0, next: step / 2, climb: Climb::default() }
     }
 
-    fn pass(&mut self, slot: Slot, kind: Option<u32>) {
+    fn pass(&mut self, slot: Slot) {
         self.passed += slot.end - slot.start;
         if self.passed > self.next && self.climb.nodes.len() < MOST_SAMPLES {
             self.next = self.passed + self.step / 2;
-            self.climb.sample(slot, kind);
+            self.climb.sample(slot, None);
+        }
+    }
+
+    /// The objects that were kept of a type; several types can have the same name.
+    fn objects(&mut self, ground: &Ground<'_, '_>, samples: &Samples, kind: u32) {
+        let room = MOST_SAMPLES.saturating_sub(self.climb.nodes.len());
+        for slot in samples.of(ground.index, kind, self.samples).into_iter().take(room) {
+            self.climb.sample(slot, Some(kind));
         }
     }
 }
@@ -216,17 +234,14 @@ pub(crate) fn object_at(ground: &Ground<'_, '_>, slot: Slot, found: &Type) -> u6
 }
 
 /// Goes up from every sample to where its way begins.
-fn ascend(ground: &Ground<'_, '_>, tree: &Tree, climb: &mut Climb, levels: usize, limit: u64) {
+fn ascend(ground: &Ground<'_, '_>, tree: &Tree<'_>, climb: &mut Climb, levels: usize, limit: u64) {
     let namer = Namer { ground };
-    let mut window = Window::new(64 << 10);
+    let ways = Ways::find(ground, tree, climb, levels, limit);
+    climb.cut |= ways.cut;
     let (mut ends, mut locals) = (Vec::new(), Vec::new());
     for sample in 0..climb.all.count_ones() {
         let mut below = sample;
         for level in 1..=levels as u32 {
-            if ground.reader.effort() > limit {
-                climb.cut = true;
-                break;
-            }
             let lower = climb.nodes[below as usize];
             if let Some(at) = tree.frame(lower.slot.id) {
                 locals.push((below, at));
@@ -234,8 +249,7 @@ fn ascend(ground: &Ground<'_, '_>, tree: &Tree, climb: &mut Climb, levels: usize
             }
             let known = climb.parents.get(&below).copied();
             let number = known.or_else(|| {
-                let slot = tree.above(lower.slot.id).and_then(|id| ground.index.slot(id))?;
-                let at = held_at(ground, &mut window, slot, lower.slot)?;
+                let (slot, at) = ways.above(lower.slot.id)?;
                 let kind = object_of(ground.index.tag(slot.id));
                 Some(climb.found(Node {
                     slot,
@@ -265,29 +279,6 @@ fn ascend(ground: &Ground<'_, '_>, tree: &Tree, climb: &mut Climb, levels: usize
             climb.offer(top, climb.nodes[below as usize].samples);
         }
     }
-}
-
-/// The word of a block that points to the one below.
-fn held_at(ground: &Ground<'_, '_>, window: &mut Window, slot: Slot, below: Slot) -> Option<u64> {
-    const PIECE: u64 = 64 << 10;
-    let points = |stored: u64| {
-        let address = tree::unmarked(stored);
-        (below.start..below.end).contains(&address) && tree::target(ground, address) == Some(below)
-    };
-    for (start, end) in tree::holding(ground, window, slot).into_iter().flatten() {
-        for from in (start..end).step_by(PIECE as usize) {
-            let mut found = None;
-            window.words(ground.reader, (from, end.min(from + PIECE)), |at, stored| {
-                if found.is_none() && points(stored) {
-                    found = Some(at);
-                }
-            });
-            if found.is_some() {
-                return found;
-            }
-        }
-    }
-    None
 }
 
 fn report(ground: &Ground<'_, '_>, row: &TypeUse, climb: &Climb) -> Holders {

@@ -118,10 +118,10 @@ impl Filler<'_, '_> {
             read = again;
         }
         match read {
-            PoolRead::Whole(head, absent) => {
+            PoolRead::Whole(head, absent, leads) => {
                 self.out.pools.lost += absent;
                 self.spent += self.tags.len() as u64 * 2 + 48;
-                self.out.index.add_pool(start, end, head.block, &self.tags);
+                self.out.index.add_pool((start, end), head.block, &self.tags, leads);
             }
             PoolRead::Torn | PoolRead::Gone => self.out.pools.lost += place.size,
         }

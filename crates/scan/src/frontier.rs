@@ -40,6 +40,12 @@ impl Frontier {
         self.filled[word / 64] |= 1 << (word % 64);
     }
 
+    /// Takes one block out. Says whether it was there.
+    #[inline]
+    pub(crate) fn remove(&mut self, id: u32) -> bool {
+        self.contains(id) && self.take(id) == Some(id)
+    }
+
     /// Takes the lowest block at or above `from`. Asked with ever larger numbers, it goes over the set once.
     pub(crate) fn take(&mut self, from: u32) -> Option<u32> {
         let mut word = from as usize / 64;
@@ -92,6 +98,10 @@ mod tests {
             let wanted: BTreeSet<u32> = ids.into_iter().collect();
             prop_assert_eq!(frontier.len(), wanted.len() as u64);
             prop_assert!(wanted.iter().all(|id| frontier.contains(*id)));
+            for id in wanted.iter().step_by(3) {
+                prop_assert!(frontier.remove(*id) && !frontier.contains(*id) && !frontier.remove(*id));
+                frontier.insert(*id);
+            }
             prop_assert_eq!(drained(&mut frontier), wanted.into_iter().collect::<Vec<_>>());
             prop_assert!(frontier.is_empty());
         }

@@ -3,6 +3,8 @@
 //! Two bytes a block and one bit for each 16 bytes of a heap: the index of a process full of small blocks stays
 //! far below a tenth of it. Blocks are numbered ("slots") in the order of their addresses.
 
+use crate::directory::{Directory, EXPECTED, HAS_RAW, LEAF};
+use crate::ranked::Ranked;
 use std::cell::Cell;
 
 /// What a slot is. Below [`FIRST_OWNER`] it has no type; above, the type is that of the object, or of the owner.
@@ -71,7 +73,7 @@ enum Shape {
     /// Blocks of one size after the pool's header.
     Pool { block: u32 },
     /// Chunks that begin where a bit is set.
-    Heap(Box<Starts>),
+    Heap(Box<Ranked>),
     /// One chunk with a mapping of its own.
     Single,
 }
@@ -82,133 +84,16 @@ struct Span {
     end: u64,
     first: u32,
     slots: u32,
+    /// Whether some block of it may lead to another.
+    leads: Leads,
     shape: Shape,
 }
 
-/// Where chunks begin: a bit for each 16 bytes, and how many bits are set before each 512.
-#[derive(Debug, Default)]
-struct Starts {
-    bits: Vec<u64>,
-    before: Vec<u32>,
-}
-
-const WORDS: usize = 8;
-
-impl Starts {
-    fn count(&mut self) {
-        let mut sum = 0;
-        self.before = self
-            .bits
-            .chunks(WORDS)
-            .map(|words| {
-                let before = sum;
-                sum += words.iter().map(|word| word.count_ones()).sum::<u32>();
-                before
-            })
-            .collect();
-    }
-
-    /// How many begin at or before bit `at`.
-    fn rank(&self, at: usize) -> u32 {
-        let word = at / 64;
-        let group = word / WORDS;
-        let whole: u32 = self.bits[group * WORDS..word].iter().map(|bits| bits.count_ones()).sum();
-        self.before[group] + whole + (self.bits[word] & (u64::MAX >> (63 - at % 64))).count_ones()
-    }
-
-    /// The last bit set at or before `at`, of number `number`: mostly in the same word.
-    fn before(&self, at: usize, number: u32) -> Option<usize> {
-        let bits = self.bits[at / 64] & (u64::MAX >> (63 - at % 64));
-        if bits == 0 { self.select(number) } else { Some(at / 64 * 64 + 63 - bits.leading_zeros() as usize) }
-    }
-
-    /// The first bit set after `at`, of number `number`.
-    fn after(&self, at: usize, number: u32) -> Option<usize> {
-        let next = at + 1;
-        let rest = self.bits.get(next / 64).map_or(0, |bits| bits >> (next % 64));
-        if rest == 0 { self.select(number) } else { Some(next + rest.trailing_zeros() as usize) }
-    }
-
-    /// The bit of number `number`, when the place of one not far before it is known.
-    fn select_after(&self, known: Option<(u32, usize)>, number: u32) -> Option<usize> {
-        const FAR: u32 = 256;
-        let Some((before, at)) = known.filter(|(before, _)| number >= *before && number - before < FAR)
-        else {
-            return self.select(number);
-        };
-        let mut left = number - before;
-        let mut word = at / 64;
-        let mut bits = self.bits.get(word)? >> (at % 64) << (at % 64);
-        while left >= bits.count_ones() {
-            left -= bits.count_ones();
-            word += 1;
-            bits = *self.bits.get(word)?;
-        }
-        (0..left).for_each(|_| bits &= bits - 1);
-        Some(word * 64 + bits.trailing_zeros() as usize)
-    }
-
-    /// The bit of number `number`.
-    fn select(&self, number: u32) -> Option<usize> {
-        let group = self.before.partition_point(|before| *before <= number).checked_sub(1)?;
-        let mut left = number - self.before[group];
-        for (offset, bits) in self.bits[group * WORDS..].iter().take(WORDS).enumerate() {
-            if left < bits.count_ones() {
-                let mut rest = *bits;
-                (0..left).for_each(|_| rest &= rest - 1);
-                return Some((group * WORDS + offset) * 64 + rest.trailing_zeros() as usize);
-            }
-            left -= bits.count_ones();
-        }
-        None
-    }
-}
-
-/// From a page to the span on it: two tables, so that a look costs two loads. The first is made of zero pages that
-/// only exist where something was found.
-#[derive(Default)]
-struct Directory {
-    /// By the upper part of an address: number of a table and one, 0 for none.
-    first: Vec<u16>,
-    tables: Vec<Box<[u32]>>,
-}
-
-const PAGE_SHIFT: u32 = 12;
-const TABLE_SHIFT: u32 = 12 + 14;
-/// Addresses end at 2^47.
-const FIRST: usize = 1 << (47 - TABLE_SHIFT);
-/// A page of a pool that was seen and not read yet: no pointer to it leads to a type.
-const EXPECTED: u32 = HAS_RAW - 1;
-/// Set in an entry when the span has blocks that are no objects: only those can be owned.
-const HAS_RAW: u32 = 1 << 31;
-
-impl Directory {
-    fn set(&mut self, start: u64, end: u64, value: u32) {
-        if self.first.is_empty() {
-            self.first = vec![0; FIRST];
-        }
-        for page in start >> PAGE_SHIFT..end.saturating_add(0xfff) >> PAGE_SHIFT {
-            let Some(place) = self.first.get_mut((page >> (TABLE_SHIFT - PAGE_SHIFT)) as usize) else {
-                return;
-            };
-            if *place == 0 {
-                if self.tables.len() >= usize::from(u16::MAX) {
-                    return;
-                }
-                self.tables.push(vec![0; 1 << (TABLE_SHIFT - PAGE_SHIFT)].into());
-                *place = self.tables.len() as u16;
-            }
-            self.tables[usize::from(*place) - 1][(page & 0x3fff) as usize] = value;
-        }
-    }
-
-    #[inline]
-    fn get(&self, address: u64) -> u32 {
-        match self.first.get((address >> TABLE_SHIFT) as usize) {
-            None | Some(0) => 0,
-            Some(table) => self.tables[usize::from(*table) - 1][(address >> PAGE_SHIFT & 0x3fff) as usize],
-        }
-    }
+/// Whether blocks lead anywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leads {
+    Nowhere,
+    Somewhere,
 }
 
 /// All slots.
@@ -217,8 +102,6 @@ pub(crate) struct Index {
     spans: Vec<Span>,
     tags: Vec<Cell<Tag>>,
     directory: Directory,
-    /// Spans of shape [`Shape::Single`], ascending.
-    singles: Vec<u32>,
     low: u64,
     high: u64,
 }
@@ -227,13 +110,11 @@ impl Index {
     /// Bytes this index takes, roughly.
     pub(crate) fn own_bytes(&self) -> u64 {
         let heaps = self.spans.iter().map(|span| match &span.shape {
-            Shape::Heap(starts) => starts.bits.capacity() * 8 + starts.before.capacity() * 4,
+            Shape::Heap(starts) => starts.own_bytes(),
             Shape::Pool { .. } | Shape::Single => 0,
         });
-        let fixed = self.spans.capacity() * size_of::<Span>()
-            + self.tags.capacity() * 2
-            + self.singles.capacity() * 4;
-        (heaps.sum::<usize>() + fixed + self.directory.tables.len() * (4 << 14)) as u64
+        let fixed = self.spans.capacity() * size_of::<Span>() + self.tags.capacity() * 2;
+        heaps.sum::<u64>() + fixed as u64 + self.directory.own_bytes()
     }
 
     /// Gives back what was kept for more.
@@ -248,35 +129,36 @@ impl Index {
     }
 
     /// Adds a pool with its blocks. Everything is added in ascending order of addresses.
-    pub(crate) fn add_pool(&mut self, start: u64, end: u64, block: u32, tags: &[Tag]) {
-        self.add(start, end, Shape::Pool { block }, tags);
+    pub(crate) fn add_pool(&mut self, (start, end): (u64, u64), block: u32, tags: &[Tag], leads: Leads) {
+        self.add((start, end), Shape::Pool { block }, tags, leads);
     }
 
     /// Adds a chunk with a mapping of its own.
     pub(crate) fn add_single(&mut self, start: u64, end: u64, tag: Tag) {
-        self.singles.push(self.spans.len() as u32);
-        self.add(start, end, Shape::Single, &[tag]);
+        self.add((start, end), Shape::Single, &[tag], Leads::Somewhere);
     }
 
     /// Adds a heap whose chunks begin at `starts` (bits of 16 bytes from `start`).
     pub(crate) fn add_heap(&mut self, start: u64, end: u64, heap: HeapSlots) {
-        let mut starts = Starts { bits: heap.bits, before: Vec::new() };
-        starts.count();
-        self.add(start, end, Shape::Heap(Box::new(starts)), &heap.tags);
+        let shape = Shape::Heap(Box::new(Ranked::new(heap.bits)));
+        self.add((start, end), shape, &heap.tags, Leads::Somewhere);
     }
 
-    fn add(&mut self, start: u64, end: u64, shape: Shape, tags: &[Tag]) {
+    fn add(&mut self, (start, end): (u64, u64), shape: Shape, tags: &[Tag], leads: Leads) {
         if self.tags.len() + tags.len() >= u32::MAX as usize || self.spans.len() >= EXPECTED as usize - 1 {
             return;
         }
         let number = self.spans.len() as u32 + 1;
         let raw = if tags.contains(&RAW) { HAS_RAW } else { 0 };
-        if !matches!(shape, Shape::Single) {
-            self.directory.set(start, end, number | raw);
+        let leaf = if leads == Leads::Nowhere { LEAF } else { 0 };
+        match shape {
+            Shape::Single => self.directory.set_wide(start, end, number | raw),
+            Shape::Pool { .. } | Shape::Heap(_) => self.directory.set(start, end, number | raw | leaf),
         }
         self.low = if self.spans.is_empty() { start } else { self.low.min(start) };
         self.high = self.high.max(end);
-        self.spans.push(Span { start, end, first: self.tags.len() as u32, slots: tags.len() as u32, shape });
+        let (first, slots) = (self.tags.len() as u32, tags.len() as u32);
+        self.spans.push(Span { start, end, first, slots, leads, shape });
         self.tags.extend(tags.iter().map(|tag| Cell::new(*tag)));
     }
 
@@ -296,14 +178,36 @@ impl Index {
         }
     }
 
+    /// Lets [`Index::find_linked`] find a block although nothing around it leads anywhere.
+    pub(crate) fn ask_for(&mut self, slot: Slot) {
+        let entry = self.directory.get(slot.start);
+        if let Some(span) = Self::number(entry).and_then(|number| self.spans.get(number))
+            && entry & LEAF != 0
+        {
+            self.directory.set(span.start, span.end, entry & !LEAF);
+        }
+    }
+
+    /// The number of the span in an entry of the directory.
+    #[inline]
+    fn number(entry: u32) -> Option<usize> {
+        (entry & !(HAS_RAW | LEAF)).checked_sub(1).map(|number| number as usize)
+    }
+
     /// The block that `address` lies in.
     pub(crate) fn find(&self, address: u64) -> Option<Slot> {
-        let entry = self.directory.get(address) & !HAS_RAW;
-        let span = match entry.checked_sub(1) {
-            Some(number) => self.spans.get(number as usize)?,
-            None => self.single(address)?,
-        };
-        Self::slot_in(span, address)
+        let number = Self::number(self.directory.get(address))?;
+        Self::slot_in(self.spans.get(number)?, address)
+    }
+
+    /// The block that `address` lies in, if it may lead to others or was asked for. Quick to say no.
+    #[inline]
+    pub(crate) fn find_linked(&self, address: u64) -> Option<Slot> {
+        let entry = self.directory.get(address);
+        if entry == 0 || entry & LEAF != 0 {
+            return None;
+        }
+        Self::slot_in(self.spans.get(Self::number(entry)?)?, address)
     }
 
     /// The block that `address` lies in, if it could be one that is no object. Quick to say no.
@@ -313,13 +217,10 @@ impl Index {
             return None;
         }
         let entry = self.directory.get(address);
-        let slot = if entry & HAS_RAW != 0 {
-            Self::slot_in(&self.spans[(entry & !HAS_RAW) as usize - 1], address)?
-        } else if entry == 0 {
-            Self::slot_in(self.single(address)?, address)?
-        } else {
+        if entry & HAS_RAW == 0 {
             return None;
-        };
+        }
+        let slot = Self::slot_in(self.spans.get(Self::number(entry)?)?, address)?;
         let tag = self.tag(slot.id);
         (tag == RAW || owner_of(tag).is_some()).then_some(slot)
     }
@@ -333,17 +234,11 @@ impl Index {
     /// Whether `address` lies in a pool: nothing larger than 512 bytes begins there.
     #[inline]
     pub(crate) fn in_pool(&self, address: u64) -> bool {
-        let entry = self.directory.get(address) & !HAS_RAW;
-        let is_pool = |number: u32| {
-            self.spans.get(number as usize).is_some_and(|span| matches!(span.shape, Shape::Pool { .. }))
+        let entry = self.directory.get(address);
+        let is_pool = |number: usize| {
+            self.spans.get(number).is_some_and(|span| matches!(span.shape, Shape::Pool { .. }))
         };
-        entry == EXPECTED || entry.checked_sub(1).is_some_and(is_pool)
-    }
-
-    fn single(&self, address: u64) -> Option<&Span> {
-        let after = self.singles.partition_point(|span| self.spans[*span as usize].start <= address);
-        let span = &self.spans[*self.singles.get(after.checked_sub(1)?)? as usize];
-        (address < span.end).then_some(span)
+        entry == EXPECTED || Self::number(entry).is_some_and(is_pool)
     }
 
     fn slot_in(span: &Span, address: u64) -> Option<Slot> {
@@ -370,7 +265,7 @@ impl Index {
     }
 
     /// The chunk of number `number` that begins at bit `begin`.
-    fn chunk(span: &Span, starts: &Starts, begin: usize, number: u32) -> Slot {
+    fn chunk(span: &Span, starts: &Ranked, begin: usize, number: u32) -> Slot {
         let start = span.start + begin as u64 * 16 + CHUNK_HEAD;
         let next = starts.after(begin, number + 1);
         // The last 8 bytes of a chunk lie in the head of the next one.
@@ -411,8 +306,21 @@ impl Index {
     }
 
     /// Calls `each` with every slot in ascending order.
-    pub(crate) fn for_each(&self, mut each: impl FnMut(Slot, Tag, Home)) {
-        for span in &self.spans {
+    pub(crate) fn for_each(&self, each: impl FnMut(Slot, Tag, Home)) {
+        self.for_each_of(self.spans.iter(), each);
+    }
+
+    /// The same without the pools of which no block leads anywhere.
+    pub(crate) fn for_each_leading(&self, each: impl FnMut(Slot, Tag, Home)) {
+        self.for_each_of(self.spans.iter().filter(|span| span.leads == Leads::Somewhere), each);
+    }
+
+    fn for_each_of<'s>(
+        &'s self,
+        spans: impl Iterator<Item = &'s Span>,
+        mut each: impl FnMut(Slot, Tag, Home),
+    ) {
+        for span in spans {
             let end = span.first + span.slots;
             match &span.shape {
                 Shape::Pool { block } => (span.first..end).for_each(|id| {
@@ -427,7 +335,7 @@ impl Index {
         }
     }
 
-    fn for_each_chunk(&self, span: &Span, starts: &Starts, end: u32, each: &mut impl FnMut(Slot, Tag, Home)) {
+    fn for_each_chunk(&self, span: &Span, starts: &Ranked, end: u32, each: &mut impl FnMut(Slot, Tag, Home)) {
         let mut id = span.first;
         let mut begun: Option<u64> = None;
         let mut emit = |start: u64, stop: u64| {
@@ -501,7 +409,7 @@ mod tests {
             .for_each(|(at, tag)| heap.push(*at, *tag));
         let mut index = Index::default();
         index.add_heap(0x100_0000, 0x110_0000, heap);
-        index.add_pool(0x200_4000, 0x200_8000, 64, &[object_tag(0), RAW, FREE]);
+        index.add_pool((0x200_4000, 0x200_8000), 64, &[object_tag(0), RAW, FREE], Leads::Somewhere);
         index.add_single(0x300_0000, 0x302_0000, RAW);
         index
     }

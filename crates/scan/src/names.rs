@@ -38,26 +38,31 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// Bytes of the head of a keys object.
+    pub(crate) const HEAD: usize = 40;
+
     /// Reads the head of a keys object.
     pub(crate) fn read(reader: &Reader<'_>, version: Version, keys: u64) -> Option<Self> {
-        if !plausible(keys) {
+        let mut head = [0; Self::HEAD];
+        if !plausible(keys) || !reader.cached(keys, &mut head) {
             return None;
         }
-        let mut head = [0; 40];
-        if !reader.cached(keys, &mut head) {
-            return None;
-        }
+        Self::of(&head, version, keys)
+    }
+
+    /// The same from a head that was read.
+    pub(crate) fn of(head: &[u8; Self::HEAD], version: Version, keys: u64) -> Option<Self> {
         let (indices, count, step, begin) = if version >= Version(3, 11) {
             let (index_log, kind) = (head[9], head[10]);
             let step = if kind == 0 { 24 } else { 16 };
-            (1_u64.checked_shl(u32::from(index_log)).filter(|_| index_log < 40)?, word(&head, 24), step, 32)
+            (1_u64.checked_shl(u32::from(index_log)).filter(|_| index_log < 40)?, word(head, 24), step, 32)
         } else {
-            let size = word(&head, 8);
+            let size = word(head, 8);
             let width = [(0xff, 1), (0xffff, 2)]
                 .iter()
                 .find(|(most, _)| size <= *most)
                 .map_or(4, |(_, width)| *width);
-            (size.checked_mul(width)?, word(&head, 32), 24, 40)
+            (size.checked_mul(width)?, word(head, 32), 24, 40)
         };
         let entries = keys.checked_add(begin)?.checked_add(indices)?;
         (plausible(entries) && count < 1 << 32).then_some(Self { entries, count, step, key: step - 16 })

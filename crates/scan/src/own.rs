@@ -4,32 +4,31 @@
 //! Pillow or torch. Text, digits and bytes are barred as sources: data there can look like pointers.
 //! Depth does not help: a search in depth gave 38 MB of weights to the wrong type.
 
+use crate::edges::{Edges, Graph, Part};
 use crate::frontier::Frontier;
-use crate::index::{Index, Near, Slot, object_of, owned_tag, owner_of};
+use crate::index::{Index, Near, RAW, Slot, Tag, object_of, owned_tag, owner_of};
+use crate::links::{Lead, Links, unmarked};
 use crate::reader::{Reader, Window, plausible, word};
 use crate::suspects::{LARGEST_TABLE, MOST_FOUND, Place};
-use crate::types::{Type, Types};
+use crate::types::Types;
 
-/// Larger raw blocks are read on only if their beginning is mostly pointers.
+/// Larger raw blocks are read on only if they look like tables of pointers.
 const WHOLE: u64 = 64 << 10;
 /// One word of this many must be a pointer for a large block to be read on.
 const DENSITY: u64 = 8;
-/// Raw blocks larger than this are remembered when they hold no pointer.
-const BARREN: u64 = 512;
 /// Levels of the search; a chain of native records can be long.
 const MOST_LEVELS: usize = 4096;
 
 /// What the search cost and reached.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Owned {
     pub(crate) blocks: u64,
     pub(crate) levels: u64,
     /// Whether the budget of reads ended it.
     pub(crate) cut: bool,
-    /// Bits of large raw blocks in which no word points anywhere: data, not worth reading again.
-    pub(crate) barren: Vec<u64>,
     /// Where names that people suspect stand in tables.
     pub(crate) places: Vec<Place>,
+    /// Which block leads to which, where that was asked for.
+    pub(crate) graph: Option<Graph>,
 }
 
 /// Whether a range had pointers.
@@ -39,38 +38,34 @@ enum Led {
     Somewhere,
 }
 
-/// The words of an object of one type that can be pointers: before the object proper, and from there to an end.
-#[derive(Clone, Copy)]
-struct Words {
-    head: u64,
-    from: u64,
-    /// The end, unless all of the block counts.
-    to: Option<u64>,
-}
-
-impl Words {
-    /// Nothing where a type has none.
-    fn of(found: &Type, types: &Types<'_>) -> Option<Self> {
-        const LONG: u64 = 1 << 40;
-        let (head, from, to) = found.pointers(LONG, types.version);
-        (to > from || head > 0).then_some(Self { head, from, to: Some(to).filter(|to| *to < LONG) })
-    }
+/// What the search needs and how far it may go.
+pub(crate) struct Begin<'a, 'b> {
+    pub(crate) reader: &'b Reader<'a>,
+    pub(crate) index: &'b Index,
+    pub(crate) types: &'b Types<'a>,
+    pub(crate) links: &'b Links,
+    /// Bytes it may read after the objects.
+    pub(crate) most_read: u64,
+    /// Objects a climb may start from, and own memory for remembering who leads to whom.
+    pub(crate) remember: Option<(&'b Frontier, u64)>,
 }
 
 /// Marks every raw block that an object leads to with the type of its owner.
-pub(crate) fn own(reader: &Reader<'_>, index: &Index, types: &Types<'_>, most_read: u64) -> Owned {
+pub(crate) fn own(begin: Begin<'_, '_>) -> Owned {
+    let (reader, index) = (begin.reader, begin.index);
+    let found = Owned { blocks: 0, levels: 0, cut: false, places: Vec::new(), graph: None };
+    let edges = begin.remember.map(|(_, most_bytes)| Edges::new(index.slots(), most_bytes));
     let mut search = Search {
-        reader,
-        index,
-        types,
-        words: types.all.iter().map(|found| Words::of(found, types)).collect(),
         next: Frontier::new(index.slots()),
         spare: Frontier::new(index.slots()),
         window: Window::new(64 << 10),
-        found: Owned { barren: vec![0; index.slots() / 64 + 1], ..Owned::default() },
+        edges,
+        found,
+        limit: reader.effort().saturating_add(begin.most_read),
+        begin,
     };
     search.objects();
-    let limit = reader.effort().saturating_add(most_read);
+    let limit = reader.effort().saturating_add(search.begin.most_read);
     while !search.next.is_empty() {
         search.found.levels += 1;
         if search.found.levels as usize > MOST_LEVELS || reader.effort() > limit {
@@ -79,27 +74,34 @@ pub(crate) fn own(reader: &Reader<'_>, index: &Index, types: &Types<'_>, most_re
         }
         search.level();
     }
-    search.found
+    Owned { graph: search.edges.map(Edges::finish), ..search.found }
 }
 
 struct Search<'a, 'b> {
-    reader: &'b Reader<'a>,
-    index: &'b Index,
-    types: &'b Types<'a>,
-    /// By type.
-    words: Vec<Option<Words>>,
+    begin: Begin<'a, 'b>,
     /// Blocks claimed at this level.
     next: Frontier,
     /// An empty one, for the level after.
     spare: Frontier,
     window: Window,
+    edges: Option<Edges>,
     found: Owned,
+    /// Where following new tables of containers ends.
+    limit: u64,
+}
+
+/// What is being read: a block, the type that owns what it leads to, and where its list belongs if it has one.
+#[derive(Clone, Copy)]
+struct Source {
+    id: u32,
+    kind: u32,
+    part: Option<Part>,
 }
 
 impl Search<'_, '_> {
     fn objects(&mut self) {
-        let index = self.index;
-        index.for_each(|slot, tag, _| {
+        let index = self.begin.index;
+        index.for_each_leading(|slot, tag, _| {
             if let Some(kind) = object_of(tag) {
                 self.object(slot, kind);
             }
@@ -107,27 +109,69 @@ impl Search<'_, '_> {
     }
 
     fn object(&mut self, slot: Slot, kind: u32) {
-        let Some(Some(words)) = self.words.get(kind as usize).copied() else { return };
-        let size = (slot.end - slot.start).saturating_sub(self.types.overhead());
-        let start = slot.start + self.types.skip() as u64;
-        if words.head > 0 {
-            self.range(start, 0, words.head.min(size), kind);
+        let Begin { reader, index, links, .. } = self.begin;
+        let Some(lead) = links.get(kind).filter(|lead| !lead.is_leaf()) else { return };
+        let from = Source { id: slot.id, kind, part: Some(Part::Objects).filter(|_| lead.holds) };
+        for range in links.words(lead, slot) {
+            if range.0 < range.1 {
+                self.range(range, from);
+            }
         }
-        self.range(start, words.from, words.to.map_or(size, |to| to.min(size)), kind);
+        if self.edges.is_some()
+            && reader.effort() < self.limit
+            && let Some(range) = links.new_table((reader, index), &mut self.window, (slot, lead))
+        {
+            self.new_table(range, from);
+        }
+        if let Some(edges) = self.edges.as_mut() {
+            edges.end(Part::Objects, slot.id);
+        }
     }
 
-    /// Claims what the words of `[start + from, start + to)` lead to.
-    fn range(&mut self, start: u64, from: u64, to: u64, kind: u32) -> Led {
+    /// The entries of a container whose table is no block: nobody owns it, but what it leads to is held.
+    fn new_table(&mut self, range: (u64, u64), from: Source) {
+        let Self { begin, window, edges, .. } = self;
+        let Some(edges) = edges.as_mut() else { return };
+        window.words(begin.reader, range, |_, stored| {
+            if let Some(slot) = begin.links.target(begin.index, unmarked(stored))
+                && worth(begin, edges, from, slot, begin.index.tag(slot.id))
+            {
+                edges.push(Part::Objects, from.id, slot.id);
+            }
+        });
+    }
+
+    /// Claims what the words of a range lead to, and remembers it.
+    fn range(&mut self, range: (u64, u64), from: Source) -> Led {
         let mut led = Led::Nowhere;
-        let Self { reader, index, types, next, window, .. } = self;
-        window.words(reader, (start + from, start + to), |_, stored| {
-            // 3.12 marks the pointer to an instance's values by taking one away.
-            let address = stored.wrapping_add(u64::from(stored & 7 == 7));
-            if plausible(address) && index.covers(address) {
+        let Self { begin, next, window, edges, .. } = self;
+        let Begin { reader, index, types, links, .. } = *begin;
+        let mut edges = edges.as_mut().zip(from.part);
+        window.words(reader, range, |_, stored| {
+            let address = unmarked(stored);
+            if !plausible(address) || !index.covers(address) {
+                return;
+            }
+            // A pointer with a mark other than that of an instance's values (3.12) holds, but owns nothing.
+            let owns = stored & 7 == 7 || stored.trailing_zeros() >= 2;
+            if owns {
                 led = Led::Somewhere;
-                if let Some(slot) = index.find_raw(address) {
-                    claim(index, types, next, slot.id, kind);
+            }
+            let Some((edges, part)) = edges.as_mut() else {
+                if let Some(slot) = index.find_raw(address).filter(|_| owns) {
+                    claim(index, types, next, slot.id, from.kind);
                 }
+                return;
+            };
+            let Some(slot) = index.find_linked(address) else { return };
+            let tag = index.tag(slot.id);
+            if tag == RAW || owner_of(tag).is_some() {
+                if owns {
+                    claim(index, types, next, slot.id, from.kind);
+                }
+                edges.push(*part, from.id, slot.id);
+            } else if links.holds_at(index, slot, address) && worth(begin, edges, from, slot, tag) {
+                edges.push(*part, from.id, slot.id);
             }
         });
         led
@@ -137,21 +181,23 @@ impl Search<'_, '_> {
         let spare = std::mem::take(&mut self.spare);
         let mut now = std::mem::replace(&mut self.next, spare);
         self.found.blocks += now.len();
+        let part = if self.found.levels == 1 { Part::Tables } else { Part::Others };
         let (mut from, mut near) = (0, Near::default());
         while let Some(id) = now.take(from) {
             from = id + 1;
-            let slot = self.index.slot_near(id, &mut near);
-            let (Some(slot), Some(kind)) = (slot, owner_of(self.index.tag(id))) else {
+            let slot = self.begin.index.slot_near(id, &mut near);
+            let (Some(slot), Some(kind)) = (slot, owner_of(self.begin.index.tag(id))) else {
                 continue;
             };
             let size = (slot.end - slot.start) & !7;
-            let whole = size <= WHOLE || self.mostly_pointers(slot);
-            let led = self.range(slot.start, 0, if whole { size } else { 4096 }, kind);
+            let whole = size <= WHOLE || self.mostly_pointers(slot) || self.pointers_inside(slot);
+            let end = slot.start + if whole { size } else { 4096 };
+            let led = self.range((slot.start, end), Source { id, kind, part: Some(part) });
+            if let Some(edges) = self.edges.as_mut() {
+                edges.end(part, id);
+            }
             if size <= LARGEST_TABLE && led == Led::Somewhere {
                 self.names(slot.start, size);
-            }
-            if whole && led == Led::Nowhere && size > BARREN {
-                self.found.barren[id as usize / 64] |= 1 << (id % 64);
             }
         }
         self.spare = now;
@@ -159,7 +205,7 @@ impl Search<'_, '_> {
 
     /// Remembers where suspected names stand in a table that was just read.
     fn names(&mut self, start: u64, size: u64) {
-        let Self { reader, types, window, found, .. } = self;
+        let Self { begin: Begin { reader, types, .. }, window, found, .. } = self;
         if types.names.is_empty() || found.places.len() >= MOST_FOUND {
             return;
         }
@@ -172,15 +218,38 @@ impl Search<'_, '_> {
 
     /// Whether the beginning of a large block is a table of pointers, not data.
     fn mostly_pointers(&mut self, slot: Slot) -> bool {
-        let Some(bytes) = self.window.at(self.reader, slot.start, 4096, u64::MAX) else { return false };
+        let Some(bytes) = self.window.at(self.begin.reader, slot.start, 4096, u64::MAX) else { return false };
         let words = (0..512).map(|number| word(bytes, number * 8)).filter(|word| *word != 0);
         let (mut all, mut good) = (0, 0);
         for address in words {
             all += 1;
-            good += u64::from(plausible(address) && self.index.find(address).is_some());
+            good += u64::from(plausible(address) && self.begin.index.find(address).is_some());
         }
         all > 0 && good * DENSITY >= all
     }
+
+    /// Whether a large block has pointers further in, where a large dict's entries are.
+    fn pointers_inside(&mut self, slot: Slot) -> bool {
+        let length = (slot.end - slot.start) & !7;
+        [0, length / 2, length / 8 * 5].iter().any(|offset| {
+            let place = (slot.start + offset) & !7;
+            let Some(bytes) = self.window.at(self.begin.reader, place, 512, slot.end) else { return false };
+            let words = (0..64).map(|number| word(bytes, number * 8)).filter(|word| *word != 0);
+            let (all, good) =
+                words.fold((0, 0), |(all, good), address| (all + 1, good + u32::from(plausible(address))));
+            good * 4 > all
+        })
+    }
+}
+
+/// Whether it matters that a block leads to an object: not when that leads nowhere and nobody asks for it. Objects before
+/// the one that is read are known; when other blocks are read, all are.
+#[inline]
+fn worth(begin: &Begin<'_, '_>, edges: &Edges, from: Source, slot: Slot, tag: Tag) -> bool {
+    let asked = begin.remember.is_some_and(|(asked, _)| asked.contains(slot.id));
+    let leaf = object_of(tag).and_then(|kind| begin.links.get(kind)).is_some_and(Lead::is_leaf);
+    let known = from.part != Some(Part::Objects) || slot.id <= from.id;
+    asked || !leaf && (!known || edges.has(slot.id))
 }
 
 fn claim(index: &Index, types: &Types<'_>, next: &mut Frontier, id: u32, kind: u32) {

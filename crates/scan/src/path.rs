@@ -84,7 +84,7 @@ impl Namer<'_, '_> {
         };
         let at = self.begin(node);
         match found.family() {
-            Family::Dict => self.globals(climb, node, at).unwrap_or_default(),
+            Family::Dict => self.globals(climb, number, at).unwrap_or_default(),
             Family::Type => self.class(node, at).map(|top| (top, node.samples)).into_iter().collect(),
             Family::Other if self.is_old_frame(found) => {
                 self.old_local(node, found, at).map(|top| (top, node.samples)).into_iter().collect()
@@ -96,10 +96,12 @@ impl Namer<'_, '_> {
     }
 
     /// The globals of a module, if this dict is its namespace.
-    fn globals(&self, climb: &Climb, node: &Node, at: u64) -> Option<Vec<(Top, u64)>> {
+    fn globals(&self, climb: &Climb, number: u32, at: u64) -> Option<Vec<(Top, u64)>> {
         let (reader, version) = (self.ground.reader, self.version());
         let module = names::text_in_dict(reader, version, at, "__name__")?;
-        let (table, _) = node.below?;
+        let node = climb.nodes.get(number as usize)?;
+        // Where the table is new and in no block, the entries are the dict's own.
+        let table = if in_new_table(node) { number } else { node.below?.0 };
         let first = climb.nodes.get(table as usize)?.below.map(|(below, at)| (table, below, at));
         let mut ways: Vec<(u64, u32, u64)> = Vec::new();
         for (_, below, place) in first.iter().chain(climb.more.iter().filter(|way| way.0 == table)) {
@@ -173,8 +175,8 @@ impl Namer<'_, '_> {
         match (found.family(), inner) {
             (Family::Dict, Some(inside)) => self.dict_key(at, lower, inside).map(|key| format!("['{key}']")),
             (_, Some(inside)) => self.split_attribute(found, place, inside).map(|name| format!(".{name}")),
-            // A list's entry, in a table that is in no block.
-            (Family::List, None) => None,
+            (Family::Dict, None) if in_new_table(node) => self.key_at(place).map(|key| format!("['{key}']")),
+            (_, None) if in_new_table(node) => None,
             (_, None) => self.attribute(found, at, place).map(|name| format!(".{name}")),
         }
     }
@@ -188,7 +190,12 @@ impl Namer<'_, '_> {
             let table = Table::read(self.ground.reader, self.version(), keys)?;
             return self.text(table.entry(self.ground.reader, self.value_index(values, inside)?)?.0);
         }
-        let key = self.text(self.word(inside.checked_sub(8)?)?)?;
+        self.key_at(inside)
+    }
+
+    /// The key of the entry whose value is at `value`.
+    fn key_at(&self, value: u64) -> Option<String> {
+        let key = self.text(self.word(value.checked_sub(8)?)?)?;
         // Only what reads like a name: other keys may be the user's data.
         let named = key.len() <= 64 && key.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
         named.then_some(key)
@@ -259,6 +266,11 @@ impl Namer<'_, '_> {
             entries: entries.filter(|_| count == 1),
         })
     }
+}
+
+/// Whether a container holds the one below in a table that is in no block.
+fn in_new_table(node: &Node) -> bool {
+    node.below.is_some_and(|(_, place)| !(node.slot.start..node.slot.end).contains(&place))
 }
 
 /// The objects from `from` down to a sample, lowest first.

@@ -3,7 +3,7 @@
 //! No radix tree and no arena table is needed: a pool's head says its size class, how many blocks are out, where the
 //! free list begins and how far the pool was ever used, and all of that must agree.
 
-use crate::index::{FREE, Index, POOL_HEAD, RAW, Tag, object_tag};
+use crate::index::{FREE, Index, Leads, POOL_HEAD, RAW, Tag, object_tag};
 use crate::reader::{Reader, half, word};
 use crate::types::Types;
 
@@ -58,8 +58,8 @@ pub(crate) struct Place {
 
 /// A pool read whole.
 pub(crate) enum PoolRead {
-    /// The head, and bytes of blocks that were out but not resident.
-    Whole(PoolHead, u64),
+    /// The head, bytes of blocks that were out but not resident, and whether a block leads to another.
+    Whole(PoolHead, u64, Leads),
     /// Free list and counter do not agree: it changed while it was read.
     Torn,
     /// No pool any more.
@@ -85,16 +85,25 @@ pub(crate) fn read_pool(
         return PoolRead::Torn;
     }
     let size = head.block as usize;
+    let mut leads = Leads::Nowhere;
     for (number, tag) in tags.iter_mut().enumerate().filter(|(_, tag)| **tag == RAW) {
         let at = POOL_HEAD as usize + number * size;
         let Some(block) = bytes.get(at..at + size) else { continue };
         if let Some(kind) = types.classify(block, size as u64, index) {
             *tag = object_tag(kind);
             types.met(kind, block, address + at as u64);
+            if leads == Leads::Nowhere && types.leads(kind, block) {
+                leads = Leads::Somewhere;
+            }
+        } else {
+            leads = Leads::Somewhere;
         }
     }
     let absent = head.used_bytes().saturating_sub(bytes.len());
-    PoolRead::Whole(head, if absent > size { absent as u64 } else { 0 })
+    if absent > 0 {
+        leads = Leads::Somewhere;
+    }
+    PoolRead::Whole(head, if absent > size { absent as u64 } else { 0 }, leads)
 }
 
 /// Follows the free list and gives its length. A list that leaves the pool or comes back ends there.
@@ -173,7 +182,7 @@ mod tests {
         let mut bytes = pool(3, 2, 4, AT + 48 + 64);
         bytes[48 + 64..48 + 72].copy_from_slice(&(AT + 48 + 192).to_le_bytes());
         let (read, tags) = tags_of(&bytes);
-        assert!(matches!(read, PoolRead::Whole(head, 0) if head.block == 64));
+        assert!(matches!(read, PoolRead::Whole(head, 0, _) if head.block == 64));
         assert_eq!(tags, [RAW, FREE, RAW, FREE]);
     }
 

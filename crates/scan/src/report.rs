@@ -287,7 +287,7 @@ pub struct Cost {
     pub read_bytes: Bytes,
     /// Single reads.
     pub reads: u64,
-    /// Own memory of the index at its largest.
+    /// Own memory at its largest; the live side counts the program too.
     pub own_bytes: Bytes,
 }
 

@@ -2,13 +2,15 @@
 
 use crate::climb::{self, Ground};
 use crate::contents::{Contents, contents};
+use crate::edges::Graph;
 use crate::layout::{Layout, layout};
+use crate::links::Links;
 use crate::mappings;
 use crate::memory::{Facts, Memory, Settings};
-use crate::own::{Owned, own};
+use crate::own::{Begin, Owned, own};
+use crate::presample::Samples;
 use crate::reader::Reader;
 use crate::report::{Allocator, Cost, Coverage, Holders, Python, SCHEMA, Scan, TypeUse};
-use crate::stacks::live_stacks;
 use crate::suspects::suspects;
 use crate::totals::{Totals, totals};
 use crate::tree::Tree;
@@ -33,30 +35,40 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
         python.as_ref().map_or((Version(0, 0), 0), |python| (python.version, python.type_type));
     let skip = if debug_hooks(facts) { DEBUG_HEAD } else { 0 };
     let mut types = Types::new(&reader, version, type_type, skip);
-    let contents = contents(&reader, &layout, &mut types, settings.most_own_bytes.0);
+    let mut contents = contents(&reader, &layout, &mut types, settings.most_own_bytes.0);
     if settings.suspects {
         let text_type = types.all.iter().find(|found| found.is_plain_text()).map_or(0, |found| found.address);
         types.names.look_in_the_interpreter(&reader, text_type);
     }
-    let owned = own(&reader, &contents.index, &types, layout.resident.total().saturating_mul(OWN_READS));
+    let links = Links::new(&types, facts);
+    let samples = (settings.climbs > 0).then(|| Samples::take(&mut contents.index, types.all.len()));
+    let room = settings.most_own_bytes.0.saturating_sub(contents.index.own_bytes()) / 3 * 2;
+    let owned = own(Begin {
+        reader: &reader,
+        index: &contents.index,
+        types: &types,
+        links: &links,
+        most_read: layout.resident.total().saturating_mul(OWN_READS),
+        remember: samples.as_ref().map(|samples| (&samples.asked, room)),
+    });
     let totals = totals(&layout, &contents, &mut types);
     let rows = Totals::types(&types);
-    let stacks = live_stacks(&reader, &contents.index, &layout.outside());
+    let outside = layout.outside();
     let ground = Ground {
         reader: &reader,
         index: &contents.index,
         types: &types,
-        barren: &owned.barren,
-        stacks: &stacks,
+        links: &links,
+        outside: &outside,
         most_read: layout.resident.total().saturating_mul(CLIMB_READS),
         code_type: facts.symbol("PyCode_Type"),
-        weakref_type: facts.symbol("_PyWeakref_RefType"),
         frame_type: facts.symbol("PyFrame_Type"),
         module_type: facts.symbol("PyModule_Type"),
         set_type: facts.symbol("PySet_Type"),
     };
     reader.refresh();
-    let (holders, tree_bytes) = holders(&ground, &rows, settings);
+    let ways = samples.as_ref().zip(owned.graph.as_ref());
+    let (holders, tree_bytes) = ways.map(|ways| holders(&ground, ways, &rows, settings)).unwrap_or_default();
     let suspects = if settings.suspects { suspects(&ground, &owned.places) } else { Vec::new() };
     let mut scan = Scan {
         holders,
@@ -77,13 +89,15 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
 }
 
 /// Who holds the types that matter, and the memory it took to find out.
-fn holders(ground: &Ground<'_, '_>, rows: &[TypeUse], settings: &Settings) -> (Vec<Holders>, u64) {
-    if settings.climbs == 0 || rows.is_empty() {
-        return (Vec::new(), 0);
-    }
-    let begun = climb::begin(ground, rows, settings);
-    let tree = Tree::grow(ground, begun.wanted(ground));
-    (begun.end(ground, &tree, settings), tree.own_bytes())
+fn holders(
+    ground: &Ground<'_, '_>,
+    (samples, graph): (&Samples, &Graph),
+    rows: &[TypeUse],
+    settings: &Settings,
+) -> (Vec<Holders>, u64) {
+    let begun = climb::begin(ground, samples, rows, settings);
+    let tree = Tree::grow(ground, graph, begun.wanted(ground));
+    (begun.end(ground, &tree, settings), tree.own_bytes() + graph.own_bytes())
 }
 
 /// The interpreter, as far as a scan needs it.
@@ -213,6 +227,9 @@ fn coverage(layout: &Layout, contents: &Contents, owned: &Owned) -> Vec<Coverage
         let total = layout.resident.total();
         let seen = total.saturating_sub(contents.over_budget);
         all.push(line("index", seen, total, 0, "left out: the scan's own memory was used up"));
+    }
+    if owned.graph.as_ref().is_some_and(|graph| graph.full) {
+        all.push(line("holders", 0, 0, 0, "not looked for: the scan's own memory was used up"));
     }
     if owned.cut {
         all.push(line("ownership", 0, 0, 0, "the search for owners was ended by its budget"));

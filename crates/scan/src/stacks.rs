@@ -5,7 +5,7 @@
 //! chunk says its own size, so the record is recognised wherever it lies.
 
 use crate::index::{Home, Index, RAW, owner_of};
-use crate::reader::{Reader, Window, plausible};
+use crate::reader::{Reader, Window, plausible, word};
 
 /// Bytes of a chunk's head: the chunk before, its size, its top when a newer one was begun.
 const HEAD: u64 = 24;
@@ -27,14 +27,38 @@ pub(crate) fn live_stacks(reader: &Reader<'_>, index: &Index, outside: &[(u64, u
         runs.iter().for_each(|range| search(reader, &mut window, *range, outside, &mut found));
     }
     outside.iter().for_each(|range| search(reader, &mut window, *range, outside, &mut found));
+    let known = |chunk: &u64| found.iter().any(|(start, _)| *start == chunk + HEAD);
+    if chunks(reader, &mut window, outside).iter().all(known) {
+        return sorted(found);
+    }
     index.for_each(|slot, tag, home| {
         let raw = tag == RAW || owner_of(tag).is_some();
         if raw && home == Home::Heap && RECORD.contains(&(slot.end - slot.start)) {
             search(reader, &mut window, (slot.start, slot.end), outside, &mut found);
         }
     });
+    sorted(found)
+}
+
+fn sorted(mut found: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     found.sort_unstable();
     found.dedup();
+    found
+}
+
+/// Pages that begin as a chunk does. Where all of them are known, no record of a thread is missing.
+fn chunks(reader: &Reader<'_>, window: &mut Window, outside: &[(u64, u64)]) -> Vec<u64> {
+    let pages = outside.iter().flat_map(|(start, end)| start.div_ceil(4096)..end / 4096);
+    let mut found = Vec::new();
+    for page in pages.map(|number| number * 4096) {
+        let Some(head) = window.at(reader, page, HEAD as usize, u64::MAX) else { continue };
+        let (before, size, top) = (word(head, 0), word(head, 8), word(head, 16));
+        let first = before == 0 || plausible(before) && before.is_multiple_of(4096);
+        let fits = (4096..=LARGEST).contains(&size) && size.is_multiple_of(4096) && top <= size / 8;
+        if first && fits && found.len() < MOST_CHUNKS {
+            found.push(page);
+        }
+    }
     found
 }
 

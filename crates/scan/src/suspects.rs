@@ -13,7 +13,7 @@ use lowtide_model::Bytes;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Name of an attribute or global, and what people call it.
-const SUSPECTS: [(&str, &str); 28] = [
+const SUSPECTS: [(&str, &str); 39] = [
     ("grads", "collected gradients"),
     ("gradients", "collected gradients"),
     ("queue", "queue"),
@@ -42,6 +42,20 @@ const SUSPECTS: [(&str, &str); 28] = [
     ("_task_info", "loader queue"),
     ("_data_queue", "loader queue"),
     ("buffer", "buffer"),
+    // Of the regular expressions (from 3.12 on), and of functions that choose by type.
+    ("_cache2", "cache"),
+    ("dispatch_cache", "cache"),
+    // torch.compile: what was compiled, why again, and how long it took.
+    ("cached_backends", "compile cache"),
+    ("input_codes", "compile cache"),
+    ("output_codes", "compile cache"),
+    ("guard_failures", "compile cache"),
+    ("modules_no_attr", "compile cache"),
+    ("linemaps", "compile cache"),
+    ("compilation_time_metrics", "compile records"),
+    ("_compilation_metrics", "compile records"),
+    // Kernels of triton, by device.
+    ("device_caches", "compile cache"),
 ];
 /// A type whose every object holds a cache: the label for it. C code has it, so no attribute leads there.
 const CACHES: (&str, &str, &str) = ("functools", "_lru_cache_wrapper", "lru_cache");
@@ -226,8 +240,7 @@ impl Finder<'_, '_, '_> {
         let mut found = Vec::new();
         for place in places {
             if let Some(dict) = users.dicts.get(&place.table) {
-                let module = names::text_in_dict(self.ground.reader, self.version(), *dict, "__name__");
-                let holder = module.map_or(String::new(), |module| format!("module {module}"));
+                let holder = self.holder_of(*dict);
                 let value = self.word(place.value).unwrap_or(0);
                 found.extend(self.measure(place.suspect, holder, value));
             }
@@ -240,6 +253,13 @@ impl Finder<'_, '_, '_> {
             found.extend(self.cache(*at));
         }
         found
+    }
+
+    /// Whose names a dict keeps: a module's, or those of a class in one.
+    fn holder_of(&self, dict: u64) -> String {
+        let text = |name: &str| names::text_in_dict(self.ground.reader, self.version(), dict, name);
+        let module = text("__name__").map(|module| format!("module {module}"));
+        module.or_else(|| text("__module__").map(|module| format!("class of {module}"))).unwrap_or_default()
     }
 
     /// The largest dict that an object of [`CACHES`] points to.

@@ -5,6 +5,7 @@
 //! count is one an object can have. No name of a type decides anything.
 
 use crate::index::{Index, MOST_TYPES};
+use crate::links::unmarked;
 use crate::names;
 use crate::reader::{Reader, half, plausible, word};
 use crate::suspects::Names;
@@ -202,6 +203,14 @@ impl<'a> Types<'a> {
         if self.all[kind as usize].compact_text {
             self.names.hear(block.get(self.skip..).unwrap_or_default(), at + self.skip as u64);
         }
+    }
+
+    /// Whether a word of an object that was just read could lead to another block.
+    pub(crate) fn leads(&self, kind: u32, block: &[u8]) -> bool {
+        let (Some(found), Some(block)) = (self.get(kind), block.get(self.skip..)) else { return true };
+        let (head, from, to) = found.pointers(block.len() as u64, self.version);
+        let words = (0..head).step_by(8).chain((from..to).step_by(8));
+        words.into_iter().any(|at| plausible(unmarked(word(block, at as usize))))
     }
 
     /// Bytes of a debug allocator before each object.

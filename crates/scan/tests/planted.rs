@@ -326,27 +326,45 @@ gc.collect(); say(); wait()
     }
 }
 
-/// Moves the table of a list to where no allocator put it, as a list that grows during a scan does.
+/// Moves the table of a container to where no allocator put it, as one that grows during a scan does: `FIELD` is where the
+/// container keeps its address.
 const MOVED: &str = "
 import ctypes, json, mmap, sys
-NAME = [bytearray(20_000) for _ in range(400)]
-new = mmap.mmap(-1, 8 * len(NAME))
-at = ctypes.addressof(ctypes.c_char.from_buffer(new))
-table = ctypes.c_void_p.from_address(id(NAME) + 24)
+class Item:
+    __slots__ = ('load',)
+    def __init__(s): s.load = bytearray(20_000)
+NAME = MAKE
+table = ctypes.c_void_p.from_address(id(NAME) + FIELD)
 old = table.value
-ctypes.memmove(at, old, 8 * len(NAME))
+BYTES = sys.getsizeof(NAME) - OWN
+new = mmap.mmap(-1, BYTES + 8192)
+at = ctypes.addressof(ctypes.c_char.from_buffer(new))
+ctypes.memmove(at, old, BYTES)
 table.value = at
-ctypes.memset(old, 0, 8 * len(NAME))
+ctypes.memset(old, 0, BYTES)
 print(json.dumps({}), flush=True); sys.stdin.readline()
 ";
 
 #[test]
-fn a_list_that_got_a_new_table_meanwhile_is_still_the_holder() {
+fn a_container_that_got_a_new_table_meanwhile_is_still_the_holder() {
+    let makes = [
+        ("[Item() for _ in range(400)]", "24", "list.__basicsize__", "list of 400"),
+        ("{'k%d' % i: Item() for i in range(400)}", "32", "dict.__basicsize__", "dict of 400"),
+        ("set(Item() for _ in range(400))", "40", "set.__basicsize__", "set"),
+    ];
     for python in pythons() {
-        let name = random_name("grown");
-        let scan = Target::start(&python, &MOVED.replace("NAME", &name)).scan();
-        let held = scan.holders.iter().find(|held| held.name == "bytearray").expect("bytearrays hold most");
-        let end = format!("bytearray <- list of 400 <- global {name} of module __main__");
-        assert!(held.share > 0.95 && held.text == end, "{}: {held:?}", python.display());
+        for (make, field, own, holder) in makes {
+            let name = random_name("grown");
+            let program = MOVED
+                .replace("NAME", &name)
+                .replace("MAKE", make)
+                .replace("FIELD", field)
+                .replace("OWN", &format!("{own} - 16"));
+            let scan = Target::start(&python, &program).scan();
+            let held =
+                scan.holders.iter().find(|held| held.name == "bytearray").expect("bytearrays hold most");
+            let end = format!("Item.load <- {holder} <- global {name} of module __main__");
+            assert!(held.share > 0.95 && held.text.ends_with(&end), "{}: {held:?}", python.display());
+        }
     }
 }

@@ -66,6 +66,8 @@ fn scan(task: Task) -> Result<Report, Refusal> {
     let stopped = target.release();
     scan.types.truncate(MOST_TYPES);
     scan.cost.cpu_ms = clock::own_cpu_ns() / 1_000_000;
+    // What it really took, program and buffers included.
+    scan.cost.own_bytes = peak().unwrap_or(scan.cost.own_bytes);
     if key_of(&root, pid)? != process {
         return Err(Refusal::Gone);
     }
@@ -106,6 +108,13 @@ fn cap(root: &Root, own: u32, most: Bytes) {
     let size = now.map_or(Bytes::from_mib(64), |now| now.size);
     let cap = size.saturating_add(most).saturating_add(SLACK).0;
     let _ = setrlimit(Resource::RLIMIT_AS, cap, cap);
+}
+
+/// The most memory this process had resident so far.
+fn peak() -> Option<Bytes> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse().ok().map(Bytes::from_kib)
 }
 
 fn command_of(root: &Root, pid: u32) -> String {

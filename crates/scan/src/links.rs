@@ -1,0 +1,191 @@
+//! The words of a block by which it holds others: for the pass that remembers them, and for finding one of them again.
+
+use crate::index::{Index, RAW, Slot, object_of, owner_of};
+use crate::memory::Facts;
+use crate::names::{DICT_KEYS, DICT_USED, Table};
+use crate::reader::{Reader, Window, plausible, word};
+use crate::types::{Family, Type, Types, Version};
+
+/// Entries that are followed of a container whose table is new.
+const MOST_ENTRIES: u64 = 1 << 20;
+/// Larger than any object: a type whose objects hold others up to their end.
+const WHOLE: u64 = 1 << 40;
+/// Offsets in a list: how many, and where; in a set: the last number of an entry, and where.
+const LIST: (usize, usize) = (16, 24);
+const SET: (usize, usize) = (32, 40);
+/// Bytes of the head of a container that tell its table.
+const HEAD: usize = 48;
+
+/// How objects of one type lead to others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lead {
+    /// Where an object begins in its block.
+    pub(crate) at: u64,
+    /// Words before the object proper that count, and from where to where they do behind it, in the block.
+    head: u64,
+    from: u64,
+    to: u64,
+    /// Whether what it points to lives because of it.
+    pub(crate) holds: bool,
+    table: Container,
+}
+
+/// Containers that keep their entries in a block that moves when they grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Container {
+    None,
+    List,
+    Dict,
+    Set,
+}
+
+impl Lead {
+    fn new(found: &Type, types: &Types<'_>, facts: &Facts) -> Self {
+        let skip = types.skip() as u64;
+        let (head, from, to) = found.pointers(WHOLE, types.version);
+        let is = |symbol: &str| {
+            facts.symbol(symbol).is_some_and(|kind| found.address == kind || found.base == kind)
+        };
+        let table = match found.family() {
+            Family::List => Container::List,
+            Family::Dict => Container::Dict,
+            Family::Other if is("PySet_Type") => Container::Set,
+            Family::Int | Family::Tuple | Family::Bytes | Family::Str | Family::Type | Family::Other => {
+                Container::None
+            }
+        };
+        Self {
+            at: skip + found.lead,
+            head,
+            from,
+            to: to.max(from),
+            // A weak reference only looks at it, and code remembers globals it has seen (3.9, 3.10) without holding them.
+            holds: !is("_PyWeakref_RefType") && !is("PyCode_Type"),
+            table,
+        }
+    }
+
+    /// Whether objects of the type have no word that could lead anywhere.
+    pub(crate) fn is_leaf(&self) -> bool {
+        self.head == 0 && self.from == self.to
+    }
+}
+
+/// How objects lead to others, by type.
+pub(crate) struct Links {
+    kinds: Vec<Lead>,
+    skip: u64,
+    overhead: u64,
+    version: Version,
+}
+
+impl Links {
+    pub(crate) fn new(types: &Types<'_>, facts: &Facts) -> Self {
+        Self {
+            kinds: types.all.iter().map(|found| Lead::new(found, types, facts)).collect(),
+            skip: types.skip() as u64,
+            overhead: types.overhead(),
+            version: types.version,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, kind: u32) -> Option<&Lead> {
+        self.kinds.get(kind as usize)
+    }
+
+    /// The words of an object that can be pointers.
+    #[inline]
+    pub(crate) fn words(&self, lead: &Lead, slot: Slot) -> [(u64, u64); 2] {
+        let start = slot.start + self.skip;
+        let size = (slot.end - slot.start).saturating_sub(self.overhead);
+        let end = lead.to.min(size).max(lead.from);
+        [(start, start + lead.head.min(size)), (start + lead.from, start + end)]
+    }
+
+    /// The entries of a container whose table is in no block that was seen: it grew while the scan went on, and a container
+    /// that grows is the very one that is looked for.
+    pub(crate) fn new_table(
+        &self,
+        (reader, index): (&Reader<'_>, &Index),
+        window: &mut Window,
+        (slot, lead): (Slot, &Lead),
+    ) -> Option<(u64, u64)> {
+        if lead.table == Container::None {
+            return None;
+        }
+        let at = slot.start + lead.at;
+        let head = window.at(reader, at, HEAD.min(slot.end.saturating_sub(at) as usize), u64::MAX)?;
+        let (table, least) = match lead.table {
+            Container::List => (word(head, LIST.1), word(head, LIST.0).min(MOST_ENTRIES) * 8),
+            Container::Dict => {
+                (word(head, DICT_KEYS as usize), word(head, DICT_USED as usize).min(MOST_ENTRIES) * 16)
+            }
+            Container::Set => (word(head, SET.1), word(head, SET.0).min(MOST_ENTRIES).saturating_add(1) * 16),
+            Container::None => return None,
+        };
+        if least == 0 || !plausible(table) || (slot.start..slot.end).contains(&table) {
+            return None;
+        }
+        let end = table.checked_add(least)?;
+        let seen = index.find(table).is_some_and(|seen| {
+            let tag = index.tag(seen.id);
+            (tag == RAW || owner_of(tag).is_some()) && seen.end >= end
+        });
+        match lead.table {
+            _ if seen => None,
+            Container::Dict => self.entries(reader, table),
+            Container::List | Container::Set | Container::None => Some((table, end)),
+        }
+    }
+
+    /// Where the entries of a dict's table lie.
+    fn entries(&self, reader: &Reader<'_>, keys: u64) -> Option<(u64, u64)> {
+        let mut head = [0; Table::HEAD];
+        let whole = reader.fill(keys, &mut head) == head.len();
+        let table = Table::of(&head, self.version, keys).filter(|table| whole && table.count > 0)?;
+        Some((table.entries, table.entries.checked_add(table.count.min(MOST_ENTRIES) * table.step)?))
+    }
+
+    /// The block that a pointer holds: an object where it begins, behind the collector's links; anything else anywhere.
+    pub(crate) fn target(&self, index: &Index, address: u64) -> Option<Slot> {
+        if !plausible(address) || !index.covers(address) {
+            return None;
+        }
+        let slot = index.find(address)?;
+        self.holds_at(index, slot, address).then_some(slot)
+    }
+
+    /// Whether a pointer to `address` holds the block it lies in.
+    #[inline]
+    pub(crate) fn holds_at(&self, index: &Index, slot: Slot, address: u64) -> bool {
+        let tag = index.tag(slot.id);
+        match object_of(tag).and_then(|kind| self.get(kind)) {
+            Some(lead) => slot.start + lead.at == address,
+            None => tag == RAW || owner_of(tag).is_some(),
+        }
+    }
+
+    /// The parts of a block that can hold others.
+    pub(crate) fn holding(
+        &self,
+        (reader, index): (&Reader<'_>, &Index),
+        window: &mut Window,
+        slot: Slot,
+    ) -> [Option<(u64, u64)>; 3] {
+        match object_of(index.tag(slot.id)).and_then(|kind| self.get(kind)) {
+            Some(lead) if !lead.holds => [None; 3],
+            Some(lead) => {
+                let [head, body] = self.words(lead, slot);
+                [Some(head), Some(body), self.new_table((reader, index), window, (slot, lead))]
+            }
+            None => [Some((slot.start, slot.end & !7)), None, None],
+        }
+    }
+}
+
+/// Low bits are marks: 3.12 takes one away from a pointer to values, 3.14 marks what a frame borrows.
+#[inline]
+pub(crate) fn unmarked(stored: u64) -> u64 {
+    if stored & 7 == 7 { stored.wrapping_add(1) } else { stored & !3 }
+}

@@ -1,0 +1,97 @@
+//! Bits that can be counted: how many are set before a place, and where the one of a given number is.
+//!
+//! A sixteenth more than the bits themselves: the chunks of a heap (one bit for each 16 bytes) and the blocks that lead to others.
+
+/// Bits, and how many are set before each 512.
+#[derive(Debug, Default)]
+pub(crate) struct Ranked {
+    pub(crate) bits: Vec<u64>,
+    before: Vec<u32>,
+}
+
+const WORDS: usize = 8;
+
+impl Ranked {
+    pub(crate) fn new(bits: Vec<u64>) -> Self {
+        let mut sum = 0;
+        let before = bits.chunks(WORDS).map(|words| {
+            let before = sum;
+            sum += words.iter().map(|word| word.count_ones()).sum::<u32>();
+            before
+        });
+        let before = before.collect();
+        Self { bits, before }
+    }
+
+    /// Bytes this takes.
+    pub(crate) fn own_bytes(&self) -> u64 {
+        (self.bits.capacity() * 8 + self.before.capacity() * 4) as u64
+    }
+
+    /// How many bits are set.
+    pub(crate) fn len(&self) -> usize {
+        self.bits.iter().map(|bits| bits.count_ones() as usize).sum()
+    }
+
+    /// The number of the bit at `at`, where it is set.
+    #[inline]
+    pub(crate) fn number(&self, at: u32) -> Option<u32> {
+        let set = self.bits.get(at as usize / 64).is_some_and(|bits| bits >> (at % 64) & 1 == 1);
+        set.then(|| self.rank(at as usize) - 1)
+    }
+
+    /// How many begin at or before bit `at`.
+    pub(crate) fn rank(&self, at: usize) -> u32 {
+        let word = at / 64;
+        let group = word / WORDS;
+        let whole: u32 = self.bits[group * WORDS..word].iter().map(|bits| bits.count_ones()).sum();
+        self.before[group] + whole + (self.bits[word] & (u64::MAX >> (63 - at % 64))).count_ones()
+    }
+
+    /// The last bit set at or before `at`, of number `number`: mostly in the same word.
+    pub(crate) fn before(&self, at: usize, number: u32) -> Option<usize> {
+        let bits = self.bits[at / 64] & (u64::MAX >> (63 - at % 64));
+        if bits == 0 { self.select(number) } else { Some(at / 64 * 64 + 63 - bits.leading_zeros() as usize) }
+    }
+
+    /// The first bit set after `at`, of number `number`.
+    pub(crate) fn after(&self, at: usize, number: u32) -> Option<usize> {
+        let next = at + 1;
+        let rest = self.bits.get(next / 64).map_or(0, |bits| bits >> (next % 64));
+        if rest == 0 { self.select(number) } else { Some(next + rest.trailing_zeros() as usize) }
+    }
+
+    /// The bit of number `number`, when the place of one not far before it is known.
+    pub(crate) fn select_after(&self, known: Option<(u32, usize)>, number: u32) -> Option<usize> {
+        const FAR: u32 = 256;
+        let Some((before, at)) = known.filter(|(before, _)| number >= *before && number - before < FAR)
+        else {
+            return self.select(number);
+        };
+        let mut left = number - before;
+        let mut word = at / 64;
+        let mut bits = self.bits.get(word)? >> (at % 64) << (at % 64);
+        while left >= bits.count_ones() {
+            left -= bits.count_ones();
+            word += 1;
+            bits = *self.bits.get(word)?;
+        }
+        (0..left).for_each(|_| bits &= bits - 1);
+        Some(word * 64 + bits.trailing_zeros() as usize)
+    }
+
+    /// The bit of number `number`.
+    pub(crate) fn select(&self, number: u32) -> Option<usize> {
+        let group = self.before.partition_point(|before| *before <= number).checked_sub(1)?;
+        let mut left = number - self.before[group];
+        for (offset, bits) in self.bits[group * WORDS..].iter().take(WORDS).enumerate() {
+            if left < bits.count_ones() {
+                let mut rest = *bits;
+                (0..left).for_each(|_| rest &= rest - 1);
+                return Some((group * WORDS + offset) * 64 + rest.trailing_zeros() as usize);
+            }
+            left -= bits.count_ones();
+        }
+        None
+    }
+}
