@@ -113,6 +113,7 @@ def _finished(number: int | None) -> None:
     page = _page.page()
     if page is not None:
         page.step(number)
+        _page.look(page, number)
 
 
 def step(number: int | None = None) -> Step:

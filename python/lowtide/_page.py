@@ -75,6 +75,16 @@ def _job() -> Any:
     return job if job is not None and not job.off else None
 
 
+def look(page: Page, step: int) -> None:
+    """Has the agent tell what it tells now and then, at a step that the user's own loop counts."""
+    job = _job()
+    if job is not None:
+        try:
+            job.look(page, step, _agent("progress").now())
+        except Exception:
+            job.failed()
+
+
 def claim() -> bool:
     """Whether a callback has to make the marks itself: the agent does not know its framework.
 

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -164,6 +165,38 @@ def test_hooks_wait_for_the_import_and_unknown_parts_are_seen_not_hooked(run, si
     assert page.facts["hooked"] == {"torch": "9.0"}
     assert page.facts["seen_not_hooked"] == {"torch.serialization": "9.0"}
     assert page.hook_ns > 0
+
+
+CUDA = """
+def is_initialized(): return True
+def device_count(): return 2
+def memory_allocated(device): return 1000 + device
+def memory_reserved(device): return 3000 + device
+"""
+
+
+@on_every_python
+def test_steps_of_an_own_loop_tell_gpu_memory_and_versions_without_an_optimizer(run, python, stand_in):
+    (stand_in / "torch/cuda.py").write_text(CUDA)
+    (stand_in / "torch/__init__.py").write_text(STAND_INS["torch/__init__.py"] + "from torch import cuda\n")
+    package = str(Path(__file__).parents[2] / "python")
+    code = f"""
+import os, sys
+sys.path[:0] = [{str(stand_in)!r}, {package!r}]
+import torch, lowtide
+for n in range(5):
+    with lowtide.step():
+        pass
+# Before the end: what a job says when it is killed.
+print(os.getpid(), flush=True)
+os._exit(0)
+"""
+    result = run("-W", "error", "-c", code, python=python)
+    assert result.stderr == ""
+    page = result.pages[int(result.stdout)]
+    assert page.steps == 5
+    assert (page.gpu_allocated, page.gpu_reserved) == (2001, 6001)
+    assert page.facts["hooked"] == {"torch": "9.0"}
 
 
 @on_every_python

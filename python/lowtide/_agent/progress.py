@@ -102,15 +102,19 @@ class Progress:
         if self.unsettled:
             for call in self.open:
                 call(page, number, began)
-        if number % TENTH == 0:
-            for call in self.tenth:
-                call(page, number, began)
-        if began - self._slow_at >= SECOND:
-            self._slow_at = began
-            for call in self.slow:
-                call(page, began)
+        self.look(page, number, began)
         self.hook_ns += clock_gettime_ns(BOOTTIME) - began
         page.cost(self.hook_ns)
+
+    def look(self, page, number, at):
+        """What is told now and then at a step's end, whoever counts the steps."""
+        if number % TENTH == 0:
+            for call in self.tenth:
+                call(page, number, at)
+        if at - self._slow_at >= SECOND:
+            self._slow_at = at
+            for call in self.slow:
+                call(page, at)
 
     def takes_over(self, driver):
         """A framework with steps of its own begins to train."""
