@@ -8,6 +8,7 @@ use crate::gaps::Gaps;
 use crate::judge::Judge;
 use crate::killed::Deaths;
 use crate::levels::Levels;
+use crate::lives::Restarts;
 use crate::marks::Marks;
 use crate::roles::{Footprint, RoleFound, roles};
 use crate::scans::Scans;
@@ -48,6 +49,7 @@ pub struct LiveJudge {
     pub(crate) drawn: bool,
     pub(crate) gaps: Gaps,
     pub(crate) deaths: Deaths,
+    pub(crate) restarts: Restarts,
     pub(crate) allocators: Allocators,
     pub(crate) scans: Scans,
     /// Size of each GPU and what is used of it by all.
@@ -76,6 +78,7 @@ impl LiveJudge {
             drawn: false,
             gaps: Gaps::default(),
             deaths: Deaths::default(),
+            restarts: Restarts::default(),
             allocators: Allocators::default(),
             scans: Scans::default(),
             gpu_sizes: BTreeMap::new(),
@@ -188,6 +191,7 @@ impl LiveJudge {
         self.now = self.now.max(event.tick.seconds());
         self.gaps.push(event);
         self.deaths.push_event(event);
+        self.restarts.push(event);
     }
 
     /// Takes what a process held.

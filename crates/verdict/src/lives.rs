@@ -10,22 +10,71 @@ use crate::phrases::size;
 use crate::run::Judged;
 use crate::track::Track;
 use crate::verdict::{Group, Verdict};
-use lowtide_model::{Axis, Context, Metric, ProcKey, Role};
-use std::collections::BTreeMap;
+use lowtide_model::{Axis, Context, Event, EventKind, Metric, ProcKey, Role};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A life with fewer samples is a failed start.
 const FEWEST: u64 = 4;
 /// Two that overlap by more than this many seconds are no lives of one program.
 const OVERLAP: f64 = 0.5;
+/// Starts that are remembered.
+const MOST_STARTS: usize = 1024;
+
+/// What a guard did: it started the job again, with the checkpoint in its command.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Restarts {
+    /// The first process of lives; of the first life only where it began from a checkpoint.
+    roots: BTreeSet<ProcKey>,
+    checkpoints: BTreeSet<String>,
+}
+
+impl Restarts {
+    pub(crate) fn push(&mut self, event: &Event) {
+        let data = event.data.as_deref().filter(|_| event.kind == EventKind::Guard);
+        let Some(data) = data.and_then(|text| serde_json::from_str::<Value>(text).ok()) else { return };
+        // A first life that began from a checkpoint is told as `begun`.
+        let starts = data["guard"] == "life" || data["guard"] == "begun";
+        if starts && self.roots.len() < MOST_STARTS {
+            self.roots.extend(event.process);
+            let path = data["from"]["path"].as_str().filter(|path| !path.is_empty());
+            self.checkpoints.extend(path.map(str::to_owned));
+        }
+    }
+
+    /// A command without the checkpoint it was given, and without the option that names it: alike in every life.
+    fn program<'a>(&self, argv: &'a [String]) -> Vec<&'a str> {
+        let is_one = |word: &str| self.checkpoints.contains(word);
+        let has_one = |word: &str| self.checkpoints.iter().any(|path| word.contains(path.as_str()));
+        let is_option = |word: &str| word.starts_with('-') && !word.contains('=');
+        let names_one = |at: usize| is_option(&argv[at]) && argv.get(at + 1).is_some_and(|next| is_one(next));
+        let kept = argv.iter().enumerate().filter(|(at, word)| !has_one(word) && !names_one(*at));
+        kept.map(|(_, word)| word.as_str()).collect()
+    }
+}
+
+/// What makes two processes lives of one program.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Program<'a> {
+    /// The guard started it as the job.
+    Job,
+    /// The same command, but for the checkpoint.
+    Command(Vec<&'a str>),
+}
 
 impl LiveJudge {
     /// Programs that lived more than once, each with its lives in order.
     fn lives(&self) -> Vec<Vec<ProcKey>> {
-        let mut programs: BTreeMap<&[String], Vec<ProcKey>> = BTreeMap::new();
+        let mut programs: BTreeMap<Program<'_>, Vec<ProcKey>> = BTreeMap::new();
+        let roots = &self.restarts.roots;
+        let first = self.processes.values().min_by_key(|process| process.born);
+        let first = first.map(|process| process.key).filter(|_| !roots.is_empty());
         for (key, track) in &self.tracks {
             let Some(process) = self.processes.get(key) else { continue };
             if process.execed && !process.argv.is_empty() && track.seconds.samples() >= FEWEST {
-                programs.entry(&process.argv).or_default().push(*key);
+                let started = Some(*key) == first || roots.contains(key);
+                let command = || Program::Command(self.restarts.program(&process.argv));
+                programs.entry(if started { Program::Job } else { command() }).or_default().push(*key);
             }
         }
         let mut several: Vec<Vec<ProcKey>> = programs.into_values().filter(|lives| lives.len() > 1).collect();

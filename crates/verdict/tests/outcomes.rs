@@ -178,6 +178,62 @@ fn lives_of_one_program_are_told_together() {
     assert!(found.findings.is_empty(), "one program, one answer: {:#?}", found.findings);
 }
 
+/// The guard began a life with this process, from this checkpoint.
+fn began(run: &mut Run, pid: u32, path: &str) {
+    let key = run.recording.processes.iter().find(|process| process.key.pid == pid).unwrap().key;
+    let born = Tick::from_seconds(1.0);
+    let data = Some(format!(r#"{{"guard":"life","number":2,"from":{{"path":"{path}","step":4}}}}"#));
+    let (kind, text) = (EventKind::Guard, "life 2 began".to_owned());
+    run.recording.events.push(Event { tick: born, kind, process: Some(key), text, data });
+}
+
+#[test]
+fn lives_whose_command_names_another_checkpoint_each_are_told_together() {
+    let commands: [[&[&str]; 3]; 3] = [
+        [&[], &["--from", "/out/c-4.pt"], &["--from", "/out/c-8.pt"]],
+        [&["--from=/out/c-1.pt"], &["--from=/out/c-4.pt"], &["--from=/out/c-8.pt"]],
+        [&["--seed", "1"], &["--seed", "1", "/out/c-4.pt"], &["--seed", "1", "/out/c-8.pt"]],
+    ];
+    for words in commands {
+        let made = || {
+            let mut run = lives(3, 60, 500.0, 2000.0);
+            for (process, words) in run.recording.processes.iter_mut().skip(1).zip(words) {
+                process.argv.extend(words.iter().map(|word| (*word).to_owned()));
+            }
+            run
+        };
+        assert!(
+            !made().judged().main.evidence.iter().any(|line| line.starts_with("3 lives")),
+            "nobody could know"
+        );
+        // As a shell starts it: the guard knows the shell.
+        let mut run = made();
+        ["/out/c-1.pt", "/out/c-4.pt", "/out/c-8.pt"].into_iter().for_each(|path| began(&mut run, 1, path));
+        let found = run.judged();
+        let evidence = &found.main.evidence;
+        assert!(
+            evidence.iter().any(|line| line.starts_with("3 lives of this program")),
+            "{words:?}: {evidence:?}"
+        );
+        assert!(found.findings.is_empty(), "one program, one answer: {:#?}", found.findings);
+    }
+}
+
+#[test]
+fn what_the_guard_started_again_is_one_program_whatever_its_command() {
+    let mut run = lives(3, 60, 500.0, 2000.0);
+    // The command itself leaks, without a shell above it.
+    run.recording.processes.remove(0);
+    run.recording.samples.retain(|row| row.process.pid != 1);
+    for (process, word) in run.recording.processes.iter_mut().zip(["--begin", "--resume", "--resume-other"]) {
+        process.argv.push(word.to_owned());
+    }
+    began(&mut run, 11, "/out/c-4.pt");
+    began(&mut run, 12, "/out/c-8.pt");
+    let evidence = run.judged().main.evidence;
+    assert!(evidence.iter().any(|line| line.starts_with("3 lives of this program")), "{evidence:?}");
+}
+
 #[test]
 fn lives_too_short_to_tell_alone_tell_together() {
     let alone = lives(1, 8, 500.0, 2000.0).judged();
