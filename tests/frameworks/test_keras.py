@@ -10,7 +10,7 @@ def test_fit_is_told_exactly(run):
     assert page.count("eval", "start") == page.count("eval", "end") == said["evals"] == 2
     assert {e["path"] for e in page.extras("save")} == set(said["kept"]) and page.count("save", "start") == 2
     assert page.count("load", "start") == page.count("load", "end") == 1
-    wanted = {"examples": 50, "batch": 4, "epochs": 2, "epoch_steps": 13}
+    wanted = {"examples": 50, "batch": 4, "epochs": 2, "epoch_steps": 13, "model_bytes": said["sizes"]}
     assert {key: page.facts[key] for key in wanted} == wanted
     assert "keras" in page.facts["hooked"] and "seen_not_hooked" not in page.facts
     assert page.flags & 1

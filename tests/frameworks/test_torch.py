@@ -14,6 +14,8 @@ def check_plain(result):
     assert [e["save_bytes"] for e in page.extras("save")] == [said["save_bytes"]] * said["saves"]
     assert (page.micro, page.examples) == (said["batches"], said["examples"])
     assert (page.facts["examples"], page.facts["batch"], page.facts["eval_examples"]) == (50, 4, 20)
+    # 161 weights of 4 bytes; AdamW keeps two numbers for each, and the count of steps for each of four tensors.
+    assert (page.facts["model_bytes"], page.facts["optimizer_bytes"]) == (644, 1304)
     assert page.state == 3
     assert "torch" in page.facts["hooked"] and "seen_not_hooked" not in page.facts
 

@@ -410,6 +410,27 @@ fn what_was_learnt_of_a_save_is_known_in_the_next_life() {
     assert!(!played.died && played.asked.is_some_and(|(_, level)| level < 0.7), "{played:?}");
 }
 
+#[test]
+fn before_the_first_save_the_bytes_of_the_model_stand_for_what_it_takes_and_then_what_was_seen() {
+    let told = |guard: &mut Guard, facts: &str| {
+        let (tick, number, extra) = (Tick(1), 0.0, Some(facts.to_owned()));
+        let (kind, phase) = (MarkKind::Info, MarkPhase::Point);
+        guard.mark(&Mark { tick, process: None, kind, phase, number, rank: None, extra });
+    };
+    let mut job = Job::leak(0.2, 0.01, 0.5);
+    job.save_takes = 0.3;
+    assert!(play(&job, 6).died, "nobody could know what its first save takes");
+    let mut guard = Guard::default();
+    told(&mut guard, &format!(r#"{{"model_bytes":{},"optimizer_bytes":2e9}}"#, 0.3 * LIMIT));
+    assert_eq!(guard.save_seconds(), Some((0.3 * LIMIT + 2e9) / 100e6));
+    let played = Stage::new(&job, guard.clone(), 6).play();
+    assert!(!played.died && played.asked.is_some_and(|(_, level)| (0.6..0.7).contains(&level)), "{played:?}");
+    // A save that was seen to take next to nothing leaves the rest of the limit to the job.
+    let light = Job::leak(0.2, 0.01, 0.5).saves(10, 0.01);
+    let played = Stage::new(&light, guard, 6).play();
+    assert!(!played.died && played.asked.is_some_and(|(_, level)| level > 0.9), "{played:?}");
+}
+
 proptest::proptest! {
     #[test]
     fn no_look_and_no_mark_panics_or_asks_for_a_negative_time(

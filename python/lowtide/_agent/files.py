@@ -210,12 +210,36 @@ def hook_datasets(module):
 
 def model_bytes(model):
     """(bytes of a torch model, bytes of its parameters that are trained)."""
-    whole = trained = 0
+    whole = sum(_bytes(tensor) for tensor in model.buffers())
+    trained = 0
     for tensor in model.parameters():
-        size = tensor.numel() * tensor.element_size()
+        size = _bytes(tensor)
         whole += size
         trained += size if tensor.requires_grad else 0
     return whole, trained
+
+
+def optimizer_bytes(optimizer):
+    """(what a save copies of the weights of an optimizer, bytes of its own state).
+
+    torch.save copies what is not on the host, one tensor at a time; a loop that copies the weights by itself copies those
+    on the host as well.
+    """
+    host = largest = 0
+    for group in optimizer.param_groups:
+        for tensor in group["params"]:
+            if tensor.device.type == "cpu":
+                host += _bytes(tensor)
+            else:
+                largest = max(largest, _bytes(tensor))
+    state = 0
+    for values in optimizer.state.values():
+        state += sum(_bytes(value) for value in values.values() if hasattr(value, "element_size"))
+    return host + largest, state
+
+
+def _bytes(tensor):
+    return tensor.numel() * tensor.element_size()
 
 
 def tell_folder(page, key, folder):

@@ -4,6 +4,7 @@ Keras tells no global step to its callbacks; it is the optimizer's count at the 
 resumed at the end of a pass only, so that is where a request to stop is honoured: its own callbacks have saved by then.
 """
 
+import math
 import os
 import weakref
 
@@ -16,6 +17,7 @@ _METHODS = (
 
 _base = _done = _epoch = 0
 _first_pass = True
+_sized = False
 _data = None
 
 
@@ -91,8 +93,8 @@ def _safely(function, callbacks, args):
 
 
 def _train_begin(callbacks, args):
-    global _first_pass
-    _first_pass = True
+    global _first_pass, _sized
+    _first_pass, _sized = True, False
     job = progress.job
     job.takes_over("keras")
     page = _page.current()
@@ -167,8 +169,20 @@ def _epoch_end(callbacks, args):
                 callback.delete_checkpoint = False
 
 
+def _tell_size(model):
+    """What a save holds in memory: Keras puts the whole file together there, the optimizer's part included. Told after the
+    first batch: until then neither may be built."""
+    variables = [*model.variables, *model.optimizer.variables]
+    progress.job.tell(model_bytes=sum(_bytes(variable) for variable in variables))
+
+
+def _bytes(variable):
+    bits = "".join(letter for letter in str(variable.dtype) if letter.isdigit()) or "8"
+    return math.prod(variable.shape) * (int(bits) // 8)
+
+
 def _batch_end(callbacks, args):
-    global _done
+    global _done, _sized
     began = progress.now()
     page = _page.current()
     if page is None or not args:
@@ -178,6 +192,9 @@ def _batch_end(callbacks, args):
     if steps:
         page.epoch(_epoch + _done / steps)
     progress.job.finished_step(_base + _done, began)
+    if not _sized:
+        _sized = True
+        _tell_size(callbacks.model)
 
 
 def _train_end(callbacks, args):

@@ -52,6 +52,8 @@ class Progress:
         self.hook_ns = 0
         self.worker = False
         self.steps = _steps_before()
+        #: Of all optimizers that stepped by themselves.
+        self.weights_bytes = self.optimizer_bytes = 0
         self._round = set()
         self._last_round = None
         self._same_rounds = 0

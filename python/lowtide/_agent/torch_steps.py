@@ -6,7 +6,7 @@ and is counted). Inside a compiled region the hook does nothing: tracing it woul
 
 import sys
 
-from . import hooking, meters, progress
+from . import files, hooking, meters, progress
 
 #: torch.compiler.is_compiling is there from this version on.
 COMPILER_SINCE = (2, 3)
@@ -20,10 +20,20 @@ def hook_optimizer(module):
     if not any(getattr(hook, hooking._MARK, False) for hook in module._global_optimizer_post_hooks.values()):
         register(_make_hook(sys.modules["torch"]))
     job = progress.job
-    for call, calls in ((meters.gpu, job.slow), (meters.place, job.slow), (meters.tensors, job.tenth)):
+    hooks = ((meters.gpu, job.slow), (meters.place, job.slow), (meters.tensors, job.tenth), (_tell_size, job.optimizers))
+    for call, calls in hooks:
         if call not in calls:
             calls.append(call)
     return True
+
+
+def _tell_size(optimizer):
+    """Once for each optimizer, after its first step: by then its state is there."""
+    job = progress.job
+    weights, state = files.optimizer_bytes(optimizer)
+    job.weights_bytes += weights
+    job.optimizer_bytes += state
+    job.tell(model_bytes=job.weights_bytes, optimizer_bytes=job.optimizer_bytes)
 
 
 def _make_hook(torch):

@@ -43,6 +43,7 @@ def main():
     said, history = count.said, model.history
     said["left"] = left
     said["steps"] = int(model.optimizer.iterations)
+    said["sizes"] = sum(v.numpy().nbytes for v in [*model.variables, *model.optimizer.variables])
     said["kept"] = {n: os.path.getsize(n) for n in sorted(os.listdir(".")) if n.startswith("kept")}
     said["losses"] = [float(v).hex() for v in history.history["loss"]]
     keras.saving.load_model(next(iter(said["kept"]), None)) if said["kept"] else None

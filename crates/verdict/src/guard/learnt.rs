@@ -38,6 +38,8 @@ pub(super) struct Learnt {
     save_peak: Option<f64>,
     /// Bytes of the model and what belongs to it, as the job tells.
     model_bytes: Option<f64>,
+    /// Bytes of the optimizer's state, which are written as well.
+    optimizer_bytes: Option<f64>,
     eval_height: Option<f64>,
     eval_steps: Vec<f64>,
 }
@@ -45,6 +47,10 @@ pub(super) struct Learnt {
 impl Learnt {
     pub(super) fn stage(&self) -> Stage {
         self.open.map_or(Stage::Training, |open| open.stage)
+    }
+
+    pub(super) fn saves_since(&self) -> Option<f64> {
+        self.open.filter(|open| open.stage == Stage::Save).map(|open| open.since)
     }
 
     /// A mark of the leading rank. `used` is the newest memory, `step` the newest step.
@@ -102,9 +108,8 @@ impl Learnt {
     fn facts(&mut self, extra: Option<&str>) {
         let facts: Option<serde_json::Value> = extra.and_then(|text| serde_json::from_str(text).ok());
         let number = |name: &str| facts.as_ref()?.get(name)?.as_f64().filter(|n| n.is_finite() && *n >= 0.0);
-        if let Some(bytes) = number("model_bytes") {
-            self.model_bytes = Some(bytes);
-        }
+        self.model_bytes = number("model_bytes").or(self.model_bytes);
+        self.optimizer_bytes = number("optimizer_bytes").or(self.optimizer_bytes);
     }
 
     /// A look while something other than training goes on, or at its end.
@@ -133,7 +138,8 @@ impl Learnt {
     }
 
     pub(super) fn save_seconds(&self) -> Option<f64> {
-        self.save_seconds.or(self.model_bytes.map(|bytes| bytes / BYTES_A_SECOND))
+        let written = self.model_bytes.map(|bytes| bytes + self.optimizer_bytes.unwrap_or(0.0));
+        self.save_seconds.or(written.map(|bytes| bytes / BYTES_A_SECOND))
     }
 
     /// The next evaluation: at which step, and what it takes beside what training holds.

@@ -247,9 +247,9 @@ impl Guard {
         self.step.filter(|_| self.stepped)
     }
 
-    /// Whether the job writes a checkpoint now.
-    pub fn saves_now(&self) -> bool {
-        self.learnt.stage() == Stage::Save
+    /// Since when the job writes a checkpoint, in seconds, if it does.
+    pub fn saves_since(&self) -> Option<f64> {
+        self.learnt.saves_since()
     }
 
     /// How long a save takes, as far as that is known.
