@@ -23,12 +23,16 @@ const PATIENCE: Duration = Duration::from_mins(4);
 const KVM_PATIENCE: Duration = Duration::from_secs(15);
 const MEMORY_MIB: &str = "512";
 /// Programs the host needs, with the Debian packages they come in.
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 6] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("busybox", "busybox-static"),
     ("cpio", "cpio"),
     ("sqlite3", "sqlite3"),
+    ("systemd", "systemd"),
+    ("systemd-run", "systemd"),
 ];
+/// What a user's systemd of newer versions starts everything by; older ones do without.
+const SYSTEMD_EXECUTOR: &str = "/usr/lib/systemd/systemd-executor";
 /// The package that always depends on the newest kernel. The cloud flavour has no 9p.
 const KERNEL: &str = "linux-image-amd64";
 /// What the guest needs of the kernel's package: 9p over virtio, and what that stands on.
@@ -250,8 +254,13 @@ impl Image {
         let tree = house.join("root");
         let _ = std::fs::remove_dir_all(&tree);
         let parts = root().join("xtask/guest");
-        lay_program(&tree, &find_program("busybox")?, "busybox")?;
-        lay_program(&tree, &find_program("sqlite3")?, "sqlite3")?;
+        for name in ["busybox", "sqlite3", "systemd", "systemd-run"] {
+            lay_program(&tree, &find_program(name)?, name)?;
+        }
+        if Path::new(SYSTEMD_EXECUTOR).is_file() {
+            lay_program(&tree, Path::new(SYSTEMD_EXECUTOR), "systemd-executor")?;
+            copy(Path::new(SYSTEMD_EXECUTOR), &tree.join(SYSTEMD_EXECUTOR.trim_start_matches('/')))?;
+        }
         lay_program(&tree, binary, "lowtide")?;
         lay_program(&tree, &build_actor(house)?, "actor")?;
         for name in ["sh", "init"] {

@@ -269,6 +269,34 @@ fn a_save_that_hangs_while_memory_grows_and_a_job_that_takes_all_at_once_go_on_f
     }
 }
 
+#[test]
+fn a_save_that_hangs_is_told_with_its_time_and_the_signal_it_is_known_to_wake_on_is_sent() {
+    let stage = Stage::new();
+    let job = ["--leak", "4", "--steps", "40", "--step-ms", "40", "--trouble", "stalls"];
+    let flags = ["--limit", "150MiB", "--resume", "9", "--stop-signal", "USR1"];
+    let output = guarded(&stage, &flags, &job).output().unwrap();
+    let words = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{words}");
+    assert_eq!(steps(&stage), unbroken(40), "{words}");
+    assert!(words.contains("it has been saving for") && words.contains("it is left alone"), "{words}");
+    let noted = noted(&read(&stage.path("run.tide")));
+    let at = |name: &str| noted.iter().position(|known| known == name);
+    assert!(at("taken_up") < at("overdue") && at("overdue") < at("signalled"), "{noted:?}");
+    assert!(at("signalled") < at("life") && !noted.contains(&"killed".to_owned()), "{noted:?}");
+}
+
+#[test]
+fn a_save_that_hangs_is_ended_when_the_user_set_a_time_for_it() {
+    let stage = Stage::new();
+    let job = ["--leak", "4", "--steps", "40", "--step-ms", "40", "--every", "5", "--trouble", "stalls"];
+    let flags = ["--limit", "150MiB", "--resume", "9", "--stop-within", "2s"];
+    let output = guarded(&stage, &flags, &job).output().unwrap();
+    let words = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{words}");
+    assert_all_made(&stage, 40, &words);
+    assert!(words.contains("it did not stop within --stop-within"), "{words}");
+}
+
 /// Reads what a lowtide says until a line holds this.
 fn hear(child: &mut Child, words: &str) -> String {
     let mut heard = String::new();

@@ -254,6 +254,7 @@ impl Crew {
         }
         if let Some(reader) = &mut member.reader {
             member.address_space = identify(&mut member.facts, reader);
+            member.layout = reader.stat().known().and_then(|stat| stat.layout).or(member.layout);
         }
         self.total.execed(key);
         out.push(Entry::Process(member.facts.clone()));
@@ -274,13 +275,13 @@ impl Crew {
         out.push(Entry::Process(member.facts));
     }
 
-    /// Reads every process once.
-    pub(crate) fn sample(&mut self, now: Tick, out: &mut Vec<Entry>) {
+    /// Reads every process once; gives how many turned out to have become another program, somewhere else perhaps.
+    pub(crate) fn sample(&mut self, now: Tick, out: &mut Vec<Entry>) -> usize {
         let mut execed = Vec::new();
         for member in self.members.values_mut() {
             let layout = member.layout;
             let Some(row) = measure(member, now) else { continue };
-            if layout.is_some() && layout != member.layout && !member.facts.execed {
+            if layout.is_some() && layout != member.layout {
                 execed.push(member.facts.key);
             }
             member.footprint.peak = member.footprint.peak.max(row.rss.last);
@@ -296,7 +297,8 @@ impl Crew {
             out.extend(member.gather.push(Measured { row }).map(Entry::Sample));
         }
         // A source without exec events leaves it to us to notice.
-        execed.into_iter().for_each(|key| self.execed(key, out));
+        execed.iter().for_each(|key| self.execed(*key, out));
+        execed.len()
     }
 
     /// Reads the sharing split of every process, at once, so that the parts add up. Given up when it takes longer than

@@ -15,6 +15,13 @@ use std::process::{Command, Stdio};
 
 /// Where we go so that our cgroup may have limits below it.
 const ASIDE: &str = "lowtide-recorder";
+/// Which controllers work below a cgroup of v2.
+const CONTROL: &str = "cgroup.subtree_control";
+const PROCS: &str = "cgroup.procs";
+/// Says the limit of the cgroup it runs in.
+const TELL_LIMIT: &str = r#"cat "/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/memory.max""#;
+/// Limits are rounded down to pages.
+const LARGEST_PAGE: u64 = 64 * 1024;
 
 /// How the job is kept apart.
 #[derive(Clone, Debug)]
@@ -25,6 +32,8 @@ pub(crate) enum Isolation {
         folder: PathBuf,
         /// Its list of processes.
         procs: CString,
+        /// Where we were before we moved aside, if we had to.
+        home: Option<PathBuf>,
     },
     /// In a scope that systemd makes at each start.
     Scope {
@@ -59,12 +68,13 @@ impl Isolation {
         let parent = cgroups.levels().first().map(|level| level.dir().to_owned());
         let parent = parent.ok_or(IsolationError::NoController)?;
         match in_folder(&parent, version, run_id, max) {
-            Ok(folder) => {
-                let procs = CString::new(folder.join("cgroup.procs").as_os_str().as_bytes());
+            Ok((folder, seat)) => {
+                let procs = CString::new(folder.join(PROCS).as_os_str().as_bytes());
                 let procs = procs.map_err(|_| IsolationError::NoController)?;
-                Ok(Self::Folder { folder, procs })
+                let home = (seat == Seat::Aside).then_some(parent);
+                Ok(Self::Folder { folder, procs, home })
             }
-            Err(_) if version == CgroupVersion::V2 && systemd_makes_scopes() => {
+            Err(_) if version == CgroupVersion::V2 && systemd_makes_scopes(max) => {
                 Ok(Self::Scope { before: scope(max) })
             }
             Err(cause) => Err(IsolationError::Denied { folder: parent, cause }),
@@ -87,25 +97,43 @@ impl Isolation {
         }
     }
 
-    /// Removes the place, once nobody is there any more.
+    /// Removes the place, once nobody is there any more, and leaves our own cgroup as it was.
     pub(crate) fn clear(&self) {
-        if let Self::Folder { folder, .. } = self {
+        if let Self::Folder { folder, home, .. } = self {
             let _ = std::fs::remove_dir(folder);
+            home.iter().for_each(|home| go_home(home));
         }
     }
 }
 
-fn in_folder(parent: &Path, version: CgroupVersion, run_id: &str, max: Option<Bytes>) -> io::Result<PathBuf> {
-    if version == CgroupVersion::V2 {
-        allow_limits_below(parent)?;
-    }
+/// Where lowtide itself is while the job has a cgroup below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seat {
+    /// Where it was.
+    Same,
+    /// In a cgroup beside the job's.
+    Aside,
+}
+
+fn in_folder(
+    parent: &Path,
+    version: CgroupVersion,
+    run_id: &str,
+    max: Option<Bytes>,
+) -> io::Result<(PathBuf, Seat)> {
+    let seat = match version {
+        CgroupVersion::V1 => Seat::Same,
+        CgroupVersion::V2 => allow_limits_below(parent)?,
+    };
     let folder = parent.join(format!("lowtide-{run_id}"));
-    std::fs::create_dir(&folder)?;
-    let limited = set_limits(&folder, version, max);
-    if limited.is_err() {
+    let made = std::fs::create_dir(&folder).and_then(|()| set_limits(&folder, version, max));
+    if made.is_err() {
         let _ = std::fs::remove_dir(&folder);
+        if seat == Seat::Aside {
+            go_home(parent);
+        }
     }
-    limited.map(|()| folder)
+    made.map(|()| (folder, seat))
 }
 
 fn set_limits(folder: &Path, version: CgroupVersion, max: Option<Bytes>) -> io::Result<()> {
@@ -120,31 +148,53 @@ fn set_limits(folder: &Path, version: CgroupVersion, max: Option<Bytes>) -> io::
     Ok(())
 }
 
-/// Has the memory controller work below our cgroup.
-fn allow_limits_below(parent: &Path) -> io::Result<()> {
-    let control = parent.join("cgroup.subtree_control");
+/// Has the memory controller work below our cgroup. One that limits others may hold nobody itself, so we go aside; where
+/// somebody else is in it, a shell for one, that does not help.
+fn allow_limits_below(parent: &Path) -> io::Result<Seat> {
+    let control = parent.join(CONTROL);
     let on = std::fs::read_to_string(&control)?.split_whitespace().any(|name| name == "memory");
-    if on {
-        return Ok(());
-    }
-    if std::fs::write(&control, "+memory").is_ok() {
-        return Ok(());
+    if on || std::fs::write(&control, "+memory").is_ok() {
+        return Ok(Seat::Same);
     }
     let aside = parent.join(ASIDE);
     match std::fs::create_dir(&aside) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    std::fs::write(aside.join("cgroup.procs"), "0")?;
-    std::fs::write(&control, "+memory")
+    let moved = std::fs::write(aside.join(PROCS), "0").and_then(|()| std::fs::write(&control, "+memory"));
+    if moved.is_err() {
+        go_home(parent);
+    }
+    moved.map(|()| Seat::Aside)
 }
 
-fn systemd_makes_scopes() -> bool {
-    let quiet = |command: &mut Command| {
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()
-    };
-    let made = quiet(Command::new("systemd-run").args(["--user", "--scope", "--quiet", "true"]));
-    made.is_ok_and(|status| status.success())
+/// Undoes it: nobody could be put into our cgroup any more. Left as it is while anybody else has a cgroup below.
+fn go_home(parent: &Path) {
+    let aside = parent.join(ASIDE);
+    let folders = std::fs::read_dir(parent).into_iter().flatten().filter_map(Result::ok);
+    let mut folders = folders.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    if folders.any(|entry| entry.path() != aside) {
+        return;
+    }
+    let _ = std::fs::write(parent.join(CONTROL), "-memory");
+    let _ = std::fs::write(parent.join(PROCS), "0");
+    let _ = std::fs::remove_dir(&aside);
+}
+
+/// Whether a scope has the limit it was asked for: a systemd without the memory controller sets none and does not say so.
+fn systemd_makes_scopes(max: Option<Bytes>) -> bool {
+    let before = scope(max);
+    let Some((program, words)) = before.split_first() else { return false };
+    let mut trial = Command::new(program);
+    trial.args(words).args(["sh", "-c", TELL_LIMIT]).stdin(Stdio::null()).stderr(Stdio::null());
+    let told = trial.output().ok().filter(|told| told.status.success());
+    told.is_some_and(|told| max.is_none_or(|max| is_limit(&told.stdout, max)))
+}
+
+/// Whether the kernel's word for a limit is this one, whole pages of it.
+fn is_limit(told: &[u8], max: Bytes) -> bool {
+    let told = std::str::from_utf8(told).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    told.is_some_and(|told| told <= max.0 && max.0 - told < LARGEST_PAGE)
 }
 
 fn scope(max: Option<Bytes>) -> Vec<OsString> {
@@ -167,7 +217,7 @@ mod tests {
         in_folder(place.path(), CgroupVersion::V1, "x", Some(Bytes(4096))).unwrap();
         assert_eq!(read("memory.limit_in_bytes"), "4096");
         std::fs::remove_dir_all(place.path().join("lowtide-x")).unwrap();
-        std::fs::write(place.path().join("cgroup.subtree_control"), "cpu memory\n").unwrap();
+        std::fs::write(place.path().join(CONTROL), "cpu memory\n").unwrap();
         in_folder(place.path(), CgroupVersion::V2, "x", Some(Bytes(8192))).unwrap();
         assert_eq!((read("memory.max"), read("memory.swap.max")), ("8192".to_owned(), "0".to_owned()));
     }
@@ -176,6 +226,14 @@ mod tests {
     fn a_folder_that_may_not_be_written_is_an_error_with_its_cause() {
         let error = in_folder(Path::new("/proc/self"), CgroupVersion::V1, "x", None).unwrap_err();
         assert!(error.raw_os_error().is_some());
+    }
+
+    #[test]
+    fn a_limit_that_was_not_set_is_none() {
+        assert!(is_limit(b"67108864\n", Bytes(64 << 20)) && is_limit(b"67108864\n", Bytes((64 << 20) + 100)));
+        for told in [&b"max\n"[..], b"", b"134217728\n", b"4096\n", b"\xff"] {
+            assert!(!is_limit(told, Bytes(64 << 20)), "{told:?}");
+        }
     }
 
     #[test]

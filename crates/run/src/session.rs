@@ -7,6 +7,7 @@ mod bringing;
 mod farewell;
 mod guarding;
 mod marking;
+mod overdue;
 mod restarting;
 mod scanning;
 mod squeezing;
@@ -205,6 +206,7 @@ impl Session<'_> {
         let waiting = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(RunError::Wait)?;
         self.register(&waiting).map_err(RunError::Wait)?;
         self.say_where();
+        self.tell_beginning();
         while !self.is_over() {
             let now = boot_ns();
             if now >= self.live.next_tick_ns {
@@ -332,7 +334,7 @@ impl Session<'_> {
         self.drain(now_ns);
         let mut entries = std::mem::take(&mut self.live.entries);
         self.read_marks(&mut entries);
-        self.crew.sample(self.live.now, &mut entries);
+        self.sample(&mut entries);
         self.read_sharing(&mut entries);
         self.places.read(self.live.now, &self.crew, &mut entries);
         self.write(entries);
@@ -356,6 +358,14 @@ impl Session<'_> {
         self.set_pace(now_ns, total);
         self.live.stop |=
             self.options.length.is_some_and(|length| self.live.now.since(Tick::START) >= length);
+    }
+
+    /// Reads every process. One that became another program may have been moved first, by systemd say: its limits are looked
+    /// for anew.
+    fn sample(&mut self, entries: &mut Vec<Entry>) {
+        if self.crew.sample(self.live.now, entries) > 0 {
+            self.places.settle(self.live.now, &self.crew, entries);
+        }
     }
 
     fn note_gap(&mut self, before: Tick) {

@@ -30,6 +30,9 @@ pub(crate) struct GuardArgs {
     /// A signal on which the job saves and stops, TERM or USR1 say
     #[arg(long, value_name = "SIGNAL", requires = "guard", value_parser = parse_signal)]
     pub(crate) stop_signal: Option<Signal>,
+    /// End a job that was asked and has not stopped by then, a save that hangs say [default: leave it alone]
+    #[arg(long, value_name = "TIME", requires = "guard", value_parser = duration::parse)]
+    pub(crate) stop_within: Option<Duration>,
     /// A folder of checkpoints, beside those the job tells of (repeatable)
     #[arg(long, value_name = "DIR", requires = "guard")]
     pub(crate) checkpoints: Vec<PathBuf>,

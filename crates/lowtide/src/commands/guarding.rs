@@ -23,8 +23,8 @@ pub(crate) fn options(args: &GuardArgs, command: &[OsString]) -> Result<Option<G
         None | Some(GuardLimit::Auto) => None,
         Some(GuardLimit::At(limit)) => Some(limit),
     };
-    let (resumes, stop_signal) = (args.resume, args.stop_signal);
-    Ok(Some(GuardOptions { limit, resumes, chunk, stop_signal, checkpoints, from, way }))
+    let (resumes, stop_signal, stop_within) = (args.resume, args.stop_signal, args.stop_within);
+    Ok(Some(GuardOptions { limit, resumes, chunk, stop_signal, stop_within, checkpoints, from, way }))
 }
 
 fn folders(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {

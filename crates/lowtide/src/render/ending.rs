@@ -72,6 +72,9 @@ impl Ending<'_> {
             Exit::Signal(9) if last.is_some_and(|stop| stop.rung == Some(lowtide_run::Rung::Kill)) => {
                 "ended by the guard, just before the kernel would have".to_owned()
             }
+            Exit::Signal(9) if last.is_some_and(|stop| stop.rung == Some(lowtide_run::Rung::Overdue)) => {
+                "ended by the guard: it did not stop within --stop-within".to_owned()
+            }
             Exit::Code(code) => format!("exit code {code}"),
             Exit::Signal(9) if self.finished.ooms.is_empty() && counted(&self.told.recording) => {
                 "ended by signal 9 (SIGKILL); no OOM counter moved, so a person or a program sent it"

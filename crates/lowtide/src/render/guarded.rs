@@ -55,6 +55,7 @@ fn one(stop: &Stop) -> String {
     let mut parts = vec![format!("{when}{how}")];
     let after = |name: &str, time: Option<f64>| time.map(|time| format!("{name} after {}", seconds(time)));
     parts.extend(after("taken up", stop.taken_up_after_seconds));
+    parts.extend(after("called overdue", stop.overdue_after_seconds));
     parts.extend(after("saved", stop.saved_after_seconds));
     parts.extend(after("ended", stop.ended_after_seconds.filter(|_| stop.rung != Some(Rung::Kill))));
     parts.push(
@@ -92,6 +93,7 @@ mod tests {
             rung: Some(Rung::Flag),
             asked_seconds: Some(63.0),
             taken_up_after_seconds: Some(0.03),
+            overdue_after_seconds: None,
             saved_after_seconds: Some(1.5),
             ended_after_seconds: Some(2.0),
             step: Some(step),

@@ -29,7 +29,7 @@ parser.add_argument("--eval-every", type=int, default=0)
 parser.add_argument("--eval-takes", type=float, default=0, help="MiB that an evaluation takes for itself")
 parser.add_argument("--log", required=True)
 parser.add_argument("--from", dest="begin", default=os.environ.get("LOWTIDE_CHECKPOINT"))
-parser.add_argument("--trouble", choices=["hangs", "fails", "breaks", "doubles", "forgets", "leaves", "refills"], default=None)
+parser.add_argument("--trouble", choices=["hangs", "stalls", "fails", "breaks", "doubles", "forgets", "leaves", "refills"], default=None)
 parser.add_argument("--trouble-at", type=int, default=0)
 args = parser.parse_args()
 
@@ -51,6 +51,9 @@ def save(step, loss, asked=False):
             print("hangs", flush=True)
             threading.Thread(target=leak_on, daemon=True).start()
             time.sleep(3600)
+        if asked and args.trouble == "stalls" and not args.begin and not woken.is_set():
+            print("stalls", flush=True)
+            woken.wait(3600)
         if asked and args.trouble == "fails":
             raise OSError(28, "No space left on device")
         whole = pickle.dumps({"step": step, "loss": loss})
@@ -74,7 +77,9 @@ if args.begin and args.trouble != "forgets":
         found = pickle.load(file)
     step, loss = found["step"], found["loss"]
 
-terminated = threading.Event()
+terminated, woken = threading.Event(), threading.Event()
+if args.trouble == "stalls":
+    signal.signal(signal.SIGUSR1, lambda *_: woken.set())
 if args.way == "term":
     signal.signal(signal.SIGTERM, lambda *_: terminated.set())
 if args.way == "nothing":

@@ -44,6 +44,8 @@ pub struct GuardOptions {
     pub chunk: Option<Chunk>,
     /// A signal on which the job saves and stops.
     pub stop_signal: Option<Signal>,
+    /// How long a stop may take before the job is ended; nothing leaves it alone.
+    pub stop_within: Option<Duration>,
     /// Where checkpoints lie, beside where the job says it saves.
     pub checkpoints: Vec<PathBuf>,
     /// The checkpoint to begin from.
@@ -95,9 +97,20 @@ pub(crate) struct Asked {
     pub(crate) processes: Vec<ProcKey>,
     pub(crate) taken: Option<Tick>,
     pub(crate) done: Option<Tick>,
-    pub(crate) overdue_told: bool,
+    /// When it was first called overdue, and how long after the request that was last said.
+    pub(crate) overdue: Option<Tick>,
+    pub(crate) told_overdue: Duration,
+    /// Its time was over, and there was nothing to go back to.
+    pub(crate) spared: bool,
     /// The step after which the request is honoured, if it ever is.
     pub(crate) by_step: Option<f64>,
+}
+
+impl Asked {
+    /// Whether it was asked by the flag, alone or before a signal.
+    pub(crate) fn has_flag(&self) -> bool {
+        self.request.number > 0
+    }
 }
 
 /// What is said once.
@@ -301,6 +314,12 @@ impl Watch {
         each.reduce(f64::max).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
     }
 
+    /// Since when the job writes a checkpoint, if it does.
+    pub(crate) fn saves_since(&self) -> Option<Tick> {
+        let since = self.limits.values().find_map(|watched| watched.guard.saves_since());
+        since.map(Tick::from_seconds)
+    }
+
     /// How long the next tick may be.
     pub(crate) fn next_look(&self) -> Duration {
         let soonest = self.limits.values().filter_map(|watched| watched.guard.next_look()).reduce(f64::min);
@@ -363,7 +382,7 @@ impl Watch {
     pub(crate) fn stopped_it(&self, exit: Exit) -> bool {
         let ended = |asked: &Asked| match asked.rung {
             Rung::Flag => asked.taken.is_some(),
-            Rung::Signal | Rung::Kill => exit != Exit::Unknown,
+            Rung::Signal | Rung::Kill | Rung::Overdue => exit != Exit::Unknown,
         };
         self.asked.as_ref().is_some_and(ended)
     }

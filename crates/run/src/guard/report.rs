@@ -13,6 +13,8 @@ pub enum Rung {
     Signal,
     /// The end, just before the kernel's.
     Kill,
+    /// The end, because it took longer to stop than the user allows.
+    Overdue,
 }
 
 impl Rung {
@@ -22,6 +24,7 @@ impl Rung {
             Self::Flag => "it was asked to save and stop",
             Self::Signal => "it was signalled",
             Self::Kill => "it was ended just before the kernel would have",
+            Self::Overdue => "it was ended because it did not stop within --stop-within",
         }
     }
 }
@@ -37,6 +40,8 @@ pub struct Stop {
     pub asked_seconds: Option<f64>,
     /// How long after that it took the request up, saved, and ended.
     pub taken_up_after_seconds: Option<f64>,
+    /// How long after that it was called overdue, if it was.
+    pub overdue_after_seconds: Option<f64>,
     /// See above; nothing when it did not say.
     pub saved_after_seconds: Option<f64>,
     /// See above.

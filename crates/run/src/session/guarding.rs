@@ -28,10 +28,7 @@ const LEAST_JUDGED: Duration = Duration::from_secs(1);
 const JUDGED_SHARE: u32 = 20;
 /// A job with a framework that makes steps may load for so long before it counts as one that never makes any.
 const GETTING_READY: Duration = Duration::from_secs(120);
-/// A request that was taken up may take this many times a step and a save ...
-const PATIENCE_FACTOR: u32 = 4;
-/// ... and at least this long before it is called overdue.
-const LEAST_PATIENCE: Duration = Duration::from_secs(20);
+
 impl Session<'_> {
     /// A look between two ticks: what the job says and how much of each limit is taken, and nothing else, so that it can be
     /// taken every few milliseconds.
@@ -40,7 +37,7 @@ impl Session<'_> {
         let mut entries = std::mem::take(&mut self.live.entries);
         self.read_marks(&mut entries);
         if self.places.counts_processes() {
-            self.crew.sample(self.live.now, &mut entries);
+            self.sample(&mut entries);
         }
         self.places.glance(&self.crew);
         self.write(entries);
@@ -176,7 +173,6 @@ impl Session<'_> {
     fn new_request(&self, because: Because, rung: Rung) -> Asked {
         let request = Request { number: 0, stop_at: 0 };
         let (at, at_wall) = (self.live.now, SystemTime::now());
-        let (taken, done, overdue_told) = (None, None, false);
         Asked {
             at,
             at_wall,
@@ -185,9 +181,11 @@ impl Session<'_> {
             rung,
             request,
             processes: Vec::new(),
-            taken,
-            done,
-            overdue_told,
+            taken: None,
+            done: None,
+            overdue: None,
+            told_overdue: Duration::ZERO,
+            spared: false,
             by_step: None,
         }
     }
@@ -202,12 +200,16 @@ impl Session<'_> {
         let several = stoppers.iter().any(|stopper| stopper.several);
         let newest = stoppers.iter().map(|stopper| stopper.steps).max().unwrap_or(0);
         let together = newest + steps_ahead(watch.step_seconds());
-        asked.request = Request { number: watch.number, stop_at: if several { together } else { 0 } };
+        let request = Request { number: watch.number, stop_at: if several { together } else { 0 } };
         let steps = if several { together - newest } else { 1 };
         asked.by_step = Some(newest as f64 + watch.manner.stop_steps(false, None).max(steps as f64));
-        let reached = |stopper: &&Stopper| self.marks.ask(stopper.key, asked.request).is_ok();
+        let reached = |stopper: &&Stopper| self.marks.ask(stopper.key, request).is_ok();
         asked.processes = stoppers.iter().filter(reached).map(|stopper| stopper.key).collect();
-        !asked.processes.is_empty()
+        if asked.processes.is_empty() {
+            return false;
+        }
+        asked.request = request;
+        true
     }
 
     /// Who gets a signal: those who mark steps and catch it, never a launcher above them.
@@ -219,72 +221,79 @@ impl Session<'_> {
 
     /// Sends a signal; where nobody catches it, it would only be a kill.
     fn signal(&mut self, watch: &mut Watch, mut asked: Asked, signal: Signal) {
-        let targets: Vec<ProcKey> = self.signalled(signal).collect();
-        if targets.is_empty() {
-            if watch.tells(Telling::Helpless) {
-                self.warn(format!("nobody catches {signal}, so it is not sent: {}", asked.because.words()));
-            }
-            return;
+        if self.send(signal, &mut asked) {
+            self.tell_signal(signal, &asked);
+            watch.asked = Some(asked);
+        } else if watch.tells(Telling::Helpless) {
+            self.warn(format!("nobody catches {signal}, so it is not sent: {}", asked.because.words()));
         }
+    }
+
+    /// Sends a signal to those who catch it; false where nobody does.
+    pub(super) fn send(&self, signal: Signal, asked: &mut Asked) -> bool {
+        let targets: Vec<ProcKey> = self.signalled(signal).collect();
         for key in &targets {
             let _ = kill(Pid::from_raw(key.pid as i32), signal);
         }
+        if targets.is_empty() {
+            return false;
+        }
         asked.rung = Rung::Signal;
-        asked.processes = targets;
+        if !asked.has_flag() {
+            asked.processes = targets;
+        }
+        true
+    }
+
+    pub(super) fn tell_signal(&mut self, signal: Signal, asked: &Asked) {
         let text = format!("sent {signal} to save and stop: {}", asked.because.words());
-        self.guard_event("signalled", &asked, text.clone());
+        self.guard_event("signalled", asked, text.clone());
         self.listener.warn(&text);
         self.show(text);
-        watch.asked = Some(asked);
     }
 
     /// What became of a request.
     fn follow_up(&mut self, watch: &Watch, mut asked: Asked) -> Asked {
         let number = asked.request.number;
         let answers: Vec<(u64, u64)> = asked.processes.iter().map(|key| self.marks.answered(*key)).collect();
-        if asked.rung == Rung::Flag
-            && asked.taken.is_none()
-            && answers.iter().all(|(taken, _)| *taken >= number)
-        {
+        if asked.has_flag() && asked.taken.is_none() && answers.iter().all(|(taken, _)| *taken >= number) {
             asked.taken = Some(self.live.now);
             self.guard_event("taken_up", &asked, "the request was taken up".to_owned());
         }
-        if asked.rung == Rung::Flag && asked.done.is_none() && answers.iter().any(|(_, done)| *done >= number)
-        {
+        if asked.has_flag() && asked.done.is_none() && answers.iter().any(|(_, done)| *done >= number) {
             asked.done = Some(self.live.now);
             self.guard_event("saved", &asked, "the job says that it has saved".to_owned());
         }
-        let passed = self.live.now.since(asked.at);
-        let patience =
-            watch.step_and_save().map_or(LEAST_PATIENCE, |each| (each * PATIENCE_FACTOR).max(LEAST_PATIENCE));
-        let overdue = passed > patience;
-        if overdue && asked.done.is_none() && !std::mem::replace(&mut asked.overdue_told, true) {
-            self.warn(format!("asked to save {:.0} s ago, and it has not: it runs on", passed.as_secs_f64()));
-        }
+        self.chase(watch, &mut asked);
+        let overdue = asked.is_overdue(watch, self.live.now);
         // While it saves, killing it would only take what the save may still give.
         let busy = asked.taken.is_some() || asked.rung == Rung::Signal;
         // Before the step is over at which it looks, what that step will take is no reason: the save may still fit.
         let pending = asked.by_step.zip(watch.life.newest_step).is_some_and(|(by, step)| step <= by);
         let edge = if pending && !overdue { watch.rushes() } else { watch.at_the_edge() };
-        if asked.rung != Rung::Kill && edge && (!busy || overdue) && watch.has_something() {
-            self.end_all(&mut asked);
+        if !asked.is_over() && edge && (!busy || overdue) && watch.has_something() {
+            self.end_all(&mut asked, Rung::Kill);
         }
         asked
     }
 
     fn end_it(&mut self, watch: &mut Watch, mut asked: Asked) {
-        self.end_all(&mut asked);
+        self.end_all(&mut asked, Rung::Kill);
         watch.asked = Some(asked);
     }
 
-    /// The last rung: every process of the job, at once, before the kernel picks one.
-    fn end_all(&mut self, asked: &mut Asked) {
-        asked.rung = Rung::Kill;
+    /// The last rung: every process of the job, at once, before the kernel picks one, or when its time is over.
+    pub(super) fn end_all(&mut self, asked: &mut Asked, rung: Rung) {
+        asked.rung = rung;
         asked.processes = self.crew.members().map(|member| member.facts.key).collect();
         for key in &asked.processes {
             let _ = kill(Pid::from_raw(key.pid as i32), Signal::SIGKILL);
         }
-        let text = format!("ended before the kernel does it: {}", asked.because.words());
+        let why = match rung {
+            Rung::Overdue => "ended because it did not stop within --stop-within",
+            Rung::Kill | Rung::Signal | Rung::Flag => "ended before the kernel does it",
+        };
+        let text = format!("{why}: {}", asked.because.words());
         self.guard_event("killed", asked, text.clone());
         self.listener.warn(&text);
         self.show(text);
@@ -320,7 +329,7 @@ impl Session<'_> {
         }
     }
 
-    fn guard_event(&mut self, what: &str, asked: &Asked, text: String) {
+    pub(super) fn guard_event(&mut self, what: &str, asked: &Asked, text: String) {
         let mut data = serde_json::json!({"guard": what, "rung": asked.rung, "number": asked.request.number,
             "after_seconds": self.live.now.since(asked.at).as_secs_f64()});
         if let Because::Memory(why) = asked.because {

@@ -5,7 +5,7 @@
 
 use super::{FAREWELL, Session, Subject};
 use crate::checkpoints::{Restart, STEP_VARIABLE};
-use crate::guard::{Asked, Because, Kept, Rung, Stop, Watch};
+use crate::guard::{Asked, Because, Kept, Stop, Watch};
 use lowtide_model::{Event, EventKind, Exit, ProcKey};
 use lowtide_probe::clock::boot_ns;
 use nix::sys::signal::{Signal, kill};
@@ -16,6 +16,15 @@ use std::time::Duration;
 const LEFT_OVERS: Duration = Duration::from_secs(5);
 
 impl Session<'_> {
+    /// A first life that begins from a checkpoint goes on with another run: noted, so that lives can be told as one program.
+    pub(super) fn tell_beginning(&mut self) {
+        let Some(from) = self.watch.as_ref().and_then(|watch| watch.life.from.clone()) else { return };
+        let data = serde_json::json!({"guard": "begun", "from": from}).to_string();
+        let text = format!("began from {}", from.words());
+        let event = self.make_event(EventKind::Guard, Some(self.live.root), text);
+        self.push_event(Event { data: Some(data), ..event });
+    }
+
     /// Whether the job, which has ended, was started again.
     pub(super) fn begins_again(&mut self) -> bool {
         if self.watch.is_none() {
@@ -54,7 +63,7 @@ impl Session<'_> {
     fn last_answers(&mut self, mut asked: Asked) -> Asked {
         let number = asked.request.number;
         let answers: Vec<(u64, u64)> = asked.processes.iter().map(|key| self.marks.answered(*key)).collect();
-        if asked.rung == Rung::Flag {
+        if asked.has_flag() {
             let now = Some(self.live.now);
             let taken = answers.iter().all(|(taken, _)| *taken >= number);
             let done = answers.iter().any(|(_, done)| *done >= number);
@@ -101,6 +110,7 @@ impl Session<'_> {
             rung: asked.map(|asked| asked.rung),
             asked_seconds: asked.map(|asked| asked.at.seconds()),
             taken_up_after_seconds: after(asked.and_then(|asked| asked.taken)),
+            overdue_after_seconds: after(asked.and_then(|asked| asked.overdue)),
             saved_after_seconds: after(asked.and_then(|asked| asked.done)),
             ended_after_seconds: after(Some(self.live.now)),
             step: watch.life.newest_step,
