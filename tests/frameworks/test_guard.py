@@ -149,6 +149,20 @@ def test_lightning_goes_on_as_if_stopped_and_resumed_by_hand_at_the_same_steps(r
     check_that_nothing_is_lost(done, diary(by_hand.work))
 
 
+def test_keras_stops_at_the_end_of_a_pass_and_goes_on_from_its_backup(run, guarded):
+    said, whole, limit = unbroken(run, "leaking_ks.py")
+    done = guarded(limit, "leaking_ks.py")
+    check_that_nothing_is_lost(done, whole)
+    last = next(line for line in done.result.stdout.splitlines() if line.startswith('{"pid"'))
+    assert json.loads(last)["weights"] == said["weights"]
+
+
+def test_a_loop_of_accelerate_that_asks_its_trigger_loses_nothing(run, guarded):
+    _, whole, limit = unbroken(run, "leaking_acc.py")
+    done = guarded(limit, "leaking_acc.py")
+    check_that_nothing_is_lost(done, whole)
+
+
 def test_a_loop_that_saves_on_a_signal_loses_nothing(run, guarded):
     _, whole, limit = unbroken(run, "leaking_loop.py", "term")
     done = guarded(limit, "leaking_loop.py", "term", options=["--stop-signal", "TERM"])
