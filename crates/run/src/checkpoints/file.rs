@@ -31,11 +31,15 @@ pub(super) struct Said {
 
 /// Checks a checkpoint that is one file.
 pub(super) fn alone(path: &Path) -> Result<Said, Flaw> {
-    let source = open(path)?;
-    match format_of(&source, path)? {
+    said_by(&open(path)?, path)
+}
+
+/// Checks the contents of a file of that name.
+pub(super) fn said_by(source: &(impl Source + ?Sized), path: &Path) -> Result<Said, Flaw> {
+    match format_of(source, path)? {
         Format::Zip => {
-            let archive = zip::archive(&source)?;
-            let told = archive.pickle.map(|(at, bytes)| pickle::told(&source, at, bytes)).unwrap_or_default();
+            let archive = zip::archive(source)?;
+            let told = archive.pickle.map(|(at, bytes)| pickle::told(source, at, bytes)).unwrap_or_default();
             let kind = match suffix(path) {
                 "keras" => Kind::Keras,
                 _ if told.by_lightning => Kind::Lightning,
@@ -45,17 +49,17 @@ pub(super) fn alone(path: &Path) -> Result<Said, Flaw> {
             Ok(Said { kind, step: told.step.or_else(|| step_in_name(path)) })
         }
         Format::Pickle => {
-            pickle::whole(&source)?;
-            let told = pickle::told(&source, 0, source.size());
+            pickle::whole(source)?;
+            let told = pickle::told(source, 0, source.size());
             Ok(Said { kind: Kind::Plain, step: told.step.or_else(|| step_in_name(path)) })
         }
         Format::Json => {
-            let step = json::number_under(&source, "step")?;
+            let step = json::number_under(source, "step")?;
             Ok(Said { kind: Kind::Plain, step: step.or_else(|| step_in_name(path)) })
         }
-        Format::Hdf5 => hdf5::whole(&source).map(|()| Said { kind: Kind::Keras, step: step_in_name(path) }),
+        Format::Hdf5 => hdf5::whole(source).map(|()| Said { kind: Kind::Keras, step: step_in_name(path) }),
         Format::Safetensors => {
-            safetensors::whole(&source).map(|()| Said { kind: Kind::Plain, step: step_in_name(path) })
+            safetensors::whole(source).map(|()| Said { kind: Kind::Plain, step: step_in_name(path) })
         }
         Format::Other => Ok(Said { kind: Kind::Plain, step: step_in_name(path) }),
     }
@@ -88,9 +92,9 @@ enum Format {
     Other,
 }
 
-fn format_of(source: &Opened, path: &Path) -> Result<Format, Flaw> {
+fn format_of(source: &(impl Source + ?Sized), path: &Path) -> Result<Format, Flaw> {
     let mut first = [0; FIRST];
-    let reach = FIRST.min(source.size() as usize);
+    let reach = usize::try_from(source.size()).map_or(FIRST, |size| size.min(FIRST));
     source.fill(0, &mut first[..reach])?;
     let first = &first[..reach];
     if first.is_empty() {

@@ -111,6 +111,19 @@ impl Checkpoint {
     }
 }
 
+/// Whether a file of this name with these bytes is a whole checkpoint, as far as its own bytes can tell.
+pub fn state_of_bytes(name: &Path, bytes: &[u8]) -> State {
+    state_of(file::said_by(bytes, name)).1
+}
+
+fn state_of(said: Result<Said, Flaw>) -> (Option<Said>, State) {
+    match said {
+        Ok(said) => (Some(said), State::Complete),
+        Err(Flaw::Cut(why)) => (None, State::Unfinished { why }),
+        Err(Flaw::Wrong(why)) => (None, State::Broken { why }),
+    }
+}
+
 /// The checkpoints that lie in these places, newest first, each checked.
 pub fn find(places: &Places) -> Vec<Checkpoint> {
     let mut found = candidates(places);
@@ -153,11 +166,8 @@ impl Candidate {
             None => file::alone(&self.path),
         };
         let kind = self.folder.as_ref().map_or_else(|| kind_by_name(&self.path), |(kind, _)| *kind);
-        let (said, state) = match said {
-            Ok(said) => (said, State::Complete),
-            Err(Flaw::Cut(why)) => (Said { kind, step: None }, State::Unfinished { why }),
-            Err(Flaw::Wrong(why)) => (Said { kind, step: None }, State::Broken { why }),
-        };
+        let (said, state) = state_of(said);
+        let said = said.unwrap_or(Said { kind, step: None });
         let step = said.step.or_else(|| file::step_in_name(&self.path));
         let Self { path, modified, bytes, .. } = self;
         Checkpoint { path, kind: said.kind, step, bytes, modified, state }

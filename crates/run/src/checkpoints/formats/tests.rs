@@ -1,8 +1,10 @@
 //! Whole files, every way to cut them, and bytes that lie about their sizes.
 
 use super::*;
-use crate::checkpoints::made;
+use crate::checkpoints::{file, made};
 use proptest::prelude::*;
+use std::cell::Cell;
+use std::path::Path;
 
 type Check = fn(&[u8]) -> Result<(), Flaw>;
 
@@ -102,7 +104,80 @@ proptest! {
     }
 }
 
+/// Bytes that claim to be as long as you like, and note how much of them was asked for at once and in all.
+struct Claims<'a> {
+    bytes: &'a [u8],
+    size: u64,
+    most: Cell<usize>,
+    all: Cell<u64>,
+}
+
+impl<'a> Claims<'a> {
+    fn new(bytes: &'a [u8], size: u64) -> Self {
+        Self { bytes, size, most: Cell::new(0), all: Cell::new(0) }
+    }
+}
+
+impl Source for Claims<'_> {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn fill(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.most.set(self.most.get().max(buffer.len()));
+        self.all.set(self.all.get() + buffer.len() as u64);
+        if at.checked_add(buffer.len() as u64).is_none_or(|end| end > self.size) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        // Half of the bytes stand at the beginning and half at the end; what lies between is nothing.
+        buffer.fill(0);
+        let (head, tail) = self.bytes.split_at(self.bytes.len() / 2);
+        for (piece, begin) in [(head, 0), (tail, self.size - tail.len() as u64)] {
+            let from = at.max(begin);
+            let until = (at + buffer.len() as u64).min(begin + piece.len() as u64);
+            if from < until {
+                let kept = &piece[(from - begin) as usize..(until - begin) as usize];
+                buffer[(from - at) as usize..(until - at) as usize].copy_from_slice(kept);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A window over a zip's directory is the largest piece.
+const LARGEST_PIECE: usize = 256 * 1024;
+
+proptest! {
+    // Each looks through a quarter of a mebibyte several times.
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_file_that_claims_any_size_is_read_in_pieces_that_stay_small(
+        which in 0..5_usize, at: usize, value: [u8; 8], size in 0_u64..1 << 45,
+    ) {
+        let mut bytes = match which {
+            0 => made::torch(&made::pickle("step", 3)),
+            1 => made::wide_zip(&[("a/data.pkl", b"\x80\x02}."), ("a/data/0", b"0123456789")]),
+            2 => made::safetensors(&[("a", 40)]),
+            3 => made::hdf5(200),
+            _ => made::pickle("step", 3),
+        };
+        let at = at % bytes.len();
+        let end = (at + value.len()).min(bytes.len());
+        bytes[at..end].copy_from_slice(&value[..end - at]);
+        for name in ["a.pt", "a.safetensors", "a.h5"] {
+            let claims = Claims::new(&bytes, size.max(bytes.len() as u64));
+            let _ = file::said_by(&claims, Path::new(name));
+            prop_assert!(claims.most.get() <= LARGEST_PIECE, "{name}: {} bytes at once", claims.most.get());
+            prop_assert!(claims.all.get() <= 8 * LARGEST_PIECE as u64, "{name}: {} bytes in all", claims.all.get());
+        }
+    }
+}
+
 fn check_all(bytes: &[u8]) {
+    for name in ["a.pt", "a.ckpt", "a.keras", "a.safetensors", "a.h5", "a.json", "step-3"] {
+        let _ = crate::checkpoints::state_of_bytes(Path::new(name), bytes);
+    }
     if let Ok(archive) = zip::archive(bytes)
         && let Some((at, length)) = archive.pickle
     {
