@@ -10,7 +10,7 @@ def test_fit_is_told_exactly(run):
     assert page.count("eval", "start") == page.count("eval", "end") == said["evals"] == 2
     assert {e["path"] for e in page.extras("save")} == set(said["kept"]) and page.count("save", "start") == 2
     assert page.count("load", "start") == page.count("load", "end") == 1
-    wanted = {"examples": 50, "batch": 4, "epochs": 2, "epoch_steps": 13, "model_bytes": said["sizes"]}
+    wanted = {"examples": 50, "batch": 4, "epochs": 2, "epoch_steps": 13, "model_bytes": 2 * said["sizes"]}
     assert {key: page.facts[key] for key in wanted} == wanted
     assert "keras" in page.facts["hooked"] and "seen_not_hooked" not in page.facts
     assert page.flags & 1
@@ -34,6 +34,7 @@ def test_a_request_to_stop_stops_where_keras_can_go_on_from_at_the_end_of_the_pa
 def test_keras_keeps_its_backup_for_the_next_life_and_goes_on_at_the_next_pass(run):
     first = run("ks.py", "backup", "ask")
     assert first.said["left"] and first.page.steps == 13
+    assert first.page.facts["model_bytes"] == first.said["sizes"]
     assert first.page.facts["checkpoint_dir"] == str(first.work / "backup")
     assert (first.work / "backup/training_metadata.json").exists()
     again = run("ks.py", "backup", work=first.work)

@@ -22,6 +22,8 @@ const MIB: usize = 1 << 20;
 const PAGE: usize = 4096;
 /// How long a step takes: shorter than the patience of a test, longer than a look.
 const STEP: Duration = Duration::from_millis(80);
+/// How often the recorder's socket is tried, 20 ms apart.
+const TRIES: usize = 1000;
 const SIGTERM: i32 = 15;
 static TERMINATED: AtomicBool = AtomicBool::new(false);
 
@@ -101,7 +103,7 @@ extern "C" fn terminated(_: i32) {
 fn train(folder: &Path, steps: u64) -> io::Result<ExitCode> {
     // SAFETY: the handler does nothing but store to an atomic.
     unsafe { signal(SIGTERM, terminated) };
-    let mut recorder = std::env::var_os("LOWTIDE_SOCKET").map(UnixStream::connect).transpose()?;
+    let mut recorder = std::env::var("LOWTIDE_SOCKET").ok().map(|path| recorder_at(&path)).transpose()?;
     let mut log = OpenOptions::new().append(true).create(true).open(folder.join("log"))?;
     let mut kept = Vec::new();
     for step in saved()? + 1..=steps {
@@ -120,6 +122,17 @@ fn train(folder: &Path, steps: u64) -> io::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The recorder opens its socket a moment after the job begins.
+fn recorder_at(path: &str) -> io::Result<UnixStream> {
+    for _ in 0..TRIES {
+        if let Ok(stream) = UnixStream::connect(path) {
+            return Ok(stream);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    UnixStream::connect(path)
 }
 
 /// The step of the checkpoint that lowtide hands over; 0 at the first start.

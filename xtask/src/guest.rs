@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// The whole run of the machine.
-const PATIENCE: Duration = Duration::from_mins(4);
+const PATIENCE: Duration = Duration::from_mins(6);
 /// KVM that works is up in two seconds; one that is nested badly never is.
 const KVM_PATIENCE: Duration = Duration::from_secs(15);
 const MEMORY_MIB: &str = "512";
