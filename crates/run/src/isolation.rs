@@ -1,8 +1,9 @@
 //! A memory cgroup for the job alone, so that it dies alone when it takes too much: the machine, the shell and lowtide live.
 //!
 //! On v1 a folder below our own cgroup, which takes root or a folder handed to this user. On v2 the same where our cgroup is
-//! delegated to us; a cgroup with limits below it may hold no processes itself, so we move aside first. Where neither is
-//! allowed, systemd makes a scope for the user. Not here: what the limit is for (see `guard`).
+//! delegated to us; a cgroup with limits below it may hold no processes itself, so we move aside first. Where a shell is in
+//! it too, systemd makes a scope; without one, root gets a folder beside our own, with our own limit. Not here: what the
+//! limit is for (see `guard`).
 
 use lowtide_model::{Bytes, CgroupVersion};
 use lowtide_probe::Root;
@@ -69,16 +70,24 @@ impl Isolation {
         let parent = parent.ok_or(IsolationError::NoController)?;
         match in_folder(&parent, version, run_id, max) {
             Ok((folder, seat)) => {
-                let procs = CString::new(folder.join(PROCS).as_os_str().as_bytes());
-                let procs = procs.map_err(|_| IsolationError::NoController)?;
                 let home = (seat == Seat::Aside).then_some(parent);
-                Ok(Self::Folder { folder, procs, home })
+                Self::folder(folder, home).ok_or(IsolationError::NoController)
             }
             Err(_) if version == CgroupVersion::V2 && systemd_makes_scopes(max) => {
                 Ok(Self::Scope { before: scope(max) })
             }
-            Err(cause) => Err(IsolationError::Denied { folder: parent, cause }),
+            Err(cause) => {
+                match beside(&parent, version, run_id, max).and_then(|folder| Self::folder(folder, None)) {
+                    Some(made) => Ok(made),
+                    None => Err(IsolationError::Denied { folder: parent, cause }),
+                }
+            }
         }
+    }
+
+    fn folder(folder: PathBuf, home: Option<PathBuf>) -> Option<Self> {
+        let procs = CString::new(folder.join(PROCS).as_os_str().as_bytes()).ok()?;
+        Some(Self::Folder { folder, procs, home })
     }
 
     /// The command as it has to be started.
@@ -136,6 +145,21 @@ fn in_folder(
     made.map(|()| (folder, seat))
 }
 
+/// A folder beside our own cgroup, where limits work already. It takes root. Our own limit holds there too, or a job could
+/// get around it.
+fn beside(own: &Path, version: CgroupVersion, run_id: &str, max: Option<Bytes>) -> Option<PathBuf> {
+    let above = own.parent().filter(|above| version == CgroupVersion::V2 && limits_work_below(above))?;
+    let limit = std::fs::read_to_string(own.join("memory.max")).ok()?;
+    let limit = limit.trim().parse().map(Bytes).ok();
+    let least = [max, limit].into_iter().flatten().min();
+    in_folder(above, version, run_id, least).ok().map(|(folder, _)| folder)
+}
+
+fn limits_work_below(cgroup: &Path) -> bool {
+    let control = std::fs::read_to_string(cgroup.join(CONTROL));
+    control.is_ok_and(|names| names.split_whitespace().any(|name| name == "memory"))
+}
+
 fn set_limits(folder: &Path, version: CgroupVersion, max: Option<Bytes>) -> io::Result<()> {
     let Some(max) = max else { return Ok(()) };
     let (memory, swap) = match version {
@@ -152,8 +176,7 @@ fn set_limits(folder: &Path, version: CgroupVersion, max: Option<Bytes>) -> io::
 /// somebody else is in it, a shell for one, that does not help.
 fn allow_limits_below(parent: &Path) -> io::Result<Seat> {
     let control = parent.join(CONTROL);
-    let on = std::fs::read_to_string(&control)?.split_whitespace().any(|name| name == "memory");
-    if on || std::fs::write(&control, "+memory").is_ok() {
+    if limits_work_below(parent) || std::fs::write(&control, "+memory").is_ok() {
         return Ok(Seat::Same);
     }
     let aside = parent.join(ASIDE);
@@ -198,7 +221,11 @@ fn is_limit(told: &[u8], max: Bytes) -> bool {
 }
 
 fn scope(max: Option<Bytes>) -> Vec<OsString> {
-    let mut words: Vec<OsString> = ["systemd-run", "--user", "--scope", "--quiet"].map(OsString::from).into();
+    let mut words: Vec<OsString> = ["systemd-run", "--scope", "--quiet"].map(OsString::from).into();
+    // Root has the machine's own systemd, and often no other.
+    if !nix::unistd::geteuid().is_root() {
+        words.push("--user".into());
+    }
     if let Some(max) = max {
         words.extend([format!("--property=MemoryMax={}", max.0).into(), "--property=MemorySwapMax=0".into()]);
     }
@@ -220,6 +247,24 @@ mod tests {
         std::fs::write(place.path().join(CONTROL), "cpu memory\n").unwrap();
         in_folder(place.path(), CgroupVersion::V2, "x", Some(Bytes(8192))).unwrap();
         assert_eq!((read("memory.max"), read("memory.swap.max")), ("8192".to_owned(), "0".to_owned()));
+    }
+
+    #[test]
+    fn beside_our_own_cgroup_our_own_limit_holds_too() {
+        let above = tempfile::tempdir().unwrap();
+        let own = above.path().join("own");
+        std::fs::create_dir(&own).unwrap();
+        std::fs::write(own.join("memory.max"), "8192\n").unwrap();
+        let beside = |id: &str, max| beside(&own, CgroupVersion::V2, id, max);
+        assert_eq!(beside("a", None), None, "limits do not work there");
+        std::fs::write(above.path().join(CONTROL), "memory\n").unwrap();
+        for (id, max, held) in
+            [("a", None, "8192"), ("b", Some(Bytes(4096)), "4096"), ("c", Some(Bytes(1 << 20)), "8192")]
+        {
+            let made = beside(id, max).unwrap();
+            assert_eq!(made, above.path().join(format!("lowtide-{id}")));
+            assert_eq!(std::fs::read_to_string(made.join("memory.max")).unwrap(), held);
+        }
     }
 
     #[test]

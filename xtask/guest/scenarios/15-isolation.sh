@@ -64,6 +64,20 @@ touch "$T/go"
 until_true grep -q '^populated 0' /sys/fs/cgroup/mine/cgroup.events
 show "$T/err"
 
+# Root is not stopped by that: the job goes beside, and does not get around the limit of where it came from.
+make_cgroup rooted 64M
+in_cgroup rooted actor hold 1 "$T/go2" &
+until_true there "$T/go2.ready"
+file=$T/beside.tide
+in_cgroup rooted lowtide run --isolate --max 1GiB --interval 100ms --out "$file" -- actor eat 5 2>"$T/err"
+code=$?
+died_alone "beside a shared cgroup"
+want "beside a shared cgroup: nobody was killed in it" is "$(count oom_kill /sys/fs/cgroup/rooted/memory.events)" 0
+want "beside a shared cgroup: nothing is left" is "$(find /sys/fs/cgroup -maxdepth 1 -name 'lowtide-*')" ""
+touch "$T/go2"
+until_true grep -q '^populated 0' /sys/fs/cgroup/rooted/cgroup.events
+show "$T/err"
+
 # The user's own systemd, in a cgroup that is the user's; the shell is beside it in one that is not, as a login session is.
 delegate session
 echo +memory >/sys/fs/cgroup/session/cgroup.subtree_control
