@@ -9,6 +9,7 @@ use crate::html;
 use crate::page::Page;
 use axum::body::Bytes;
 use lowtide_model::RunState;
+use nix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +20,8 @@ use tokio::sync::watch;
 const LOOK: Duration = Duration::from_secs(1);
 /// A file that did not change for this long is looked at all the same.
 const QUIET: Duration = Duration::from_secs(10);
-/// Reading and judging may take one part in so many of the time.
+/// Reading and judging may take one part in so many of a core's time. CPU time, not time by the clock: a machine that
+/// is busy for a moment must not make the news rare.
 const SHARE: u32 = 10;
 
 /// What viewers of a run are told: data and sections as one event, made once for all of them.
@@ -63,17 +65,20 @@ async fn follow(shop: &Arc<Shop>, id: &str, sender: &watch::Sender<Option<Bytes>
     let mut read_at = Instant::now();
     loop {
         let begun = Instant::now();
-        let mut over = false;
+        let (mut over, mut spent) = (false, Duration::ZERO);
         match shop.library.path(id) {
             None => over = true,
             // A recorder that was killed changes its file no more; that it is gone shows only by looking.
             Some((path, content)) if content != seen || read_at.elapsed() > QUIET => {
                 (seen, read_at) = (content, Instant::now());
                 let name = id.to_owned();
-                let read = tokio::task::spawn_blocking(move || tell(&path, &name)).await;
-                if let Ok(Some((frame, state))) = read {
-                    over = state != Some(RunState::Running);
-                    sender.send_replace(Some(frame));
+                let read = tokio::task::spawn_blocking(move || timed(|| tell(&path, &name))).await;
+                if let Ok((told, cpu)) = read {
+                    spent = cpu;
+                    if let Some((frame, state)) = told {
+                        over = state != Some(RunState::Running);
+                        sender.send_replace(Some(frame));
+                    }
                 }
             }
             Some(_) => {}
@@ -81,8 +86,18 @@ async fn follow(shop: &Arc<Shop>, id: &str, sender: &watch::Sender<Option<Bytes>
         if shop.followers.leave(id, sender, over) {
             return;
         }
-        tokio::time::sleep(LOOK.max(begun.elapsed() * SHARE)).await;
+        // By the clock it takes half the time at most: a slow disk is not asked without a pause.
+        let pause = (spent * SHARE).max(begun.elapsed()).max(LOOK.saturating_sub(begun.elapsed()));
+        tokio::time::sleep(pause).await;
     }
+}
+
+/// What comes of it, with the CPU time it took on this thread.
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let now = || clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
+    let before = now();
+    let made = work();
+    (made, now().saturating_sub(before))
 }
 
 fn tell(path: &Path, id: &str) -> Option<(Bytes, Option<RunState>)> {
