@@ -7,7 +7,7 @@
 mod measure;
 mod words;
 
-use crate::{Kind, RunVerdict};
+use crate::{Fits, Kind, RunVerdict};
 use lowtide_model::{Axis, Curve, Recording};
 pub use measure::{Key, Memory, Phase};
 use measure::{Measured, end_of, measure};
@@ -107,6 +107,8 @@ pub struct Told {
     pub file: String,
     /// What it is.
     pub verdict: Kind,
+    /// Whether it fits.
+    pub outcome: Fits,
     /// In a sentence.
     pub headline: String,
 }
@@ -123,7 +125,12 @@ impl Measures {
     /// Looks at a run, up to a place where that is wanted.
     pub fn of(run: &Compared<'_>, until: Option<f64>) -> Self {
         let main = &run.run.main;
-        let told = Told { file: run.name.to_owned(), verdict: main.verdict, headline: main.headline.clone() };
+        let told = Told {
+            file: run.name.to_owned(),
+            verdict: main.verdict,
+            outcome: main.outcome.is,
+            headline: main.headline.clone(),
+        };
         Self { told, end: end_of(run), numbers: measure(run, until.unwrap_or(f64::INFINITY)) }
     }
 }

@@ -1,7 +1,7 @@
 //! What differs between two sides, as `lowtide compare` prints it: whose memory, which kind, which phase, and whether
 //! it is more than noise.
 
-use super::{capital, verdict_badge};
+use super::{capital, outcome_badge, verdict_badge};
 use lowtide_model::{ByteDelta, Bytes};
 use lowtide_verdict::{Comparison, Difference, Told};
 use maud::{Markup, html};
@@ -21,7 +21,7 @@ pub(crate) enum Side {
 pub(super) fn sides(found: &Comparison) -> Markup {
     let side = |letter: &str, runs: &[Told]| {
         html! {
-            @for run in runs { li { span.side { (letter) } span { (run.file) } (verdict_badge(run.verdict)) } }
+            @for run in runs { li { span.side { (letter) } span { (run.file) } (verdict_badge(run.verdict)) (outcome_badge(run.outcome)) } }
         }
     };
     html! {
