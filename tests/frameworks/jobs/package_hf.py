@@ -1,4 +1,4 @@
-"""transformers.Trainer with lowtide's callback, and a tracker that is listed before it; TensorBoard's if wished."""
+"""transformers.Trainer with lowtide's callback, and a tracker that is listed before it; those of others if wished."""
 
 import gc
 import json
@@ -13,6 +13,7 @@ from hf import Config, Count, Tiny
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 wishes = set(sys.argv[1:])
+trackers = wishes & {"tensorboard", "mlflow", "wandb"}
 hf.ask = ["0"] if "ask" in wishes else []
 
 
@@ -40,11 +41,11 @@ def main():
     rows = [{"x": torch.randn(8), "labels": torch.tensor(1.0)} for _ in range(50)]
     arguments = TrainingArguments(
         "out", per_device_train_batch_size=4, gradient_accumulation_steps=2, num_train_epochs=2, eval_strategy="epoch",
-        save_strategy="steps", save_steps=5, report_to=list(wishes & {"tensorboard"}), use_cpu=True, disable_tqdm=True,
+        save_strategy="steps", save_steps=5, report_to=list(trackers), use_cpu=True, disable_tqdm=True,
         logging_strategy="no",
     )  # fmt: skip
     count, tracker = Count(), Tracker()
-    tracked = bool(wishes & {"tracker", "tensorboard"})
+    tracked = bool(trackers or "tracker" in wishes)
     ours = lowtide.Callback(
         log_every=5, cleanup_every=1 if "garbage" in wishes else None, report_to_tracker=tracked
     )
