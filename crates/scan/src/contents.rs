@@ -154,6 +154,9 @@ impl Filler<'_, '_> {
         let mut head = [0; 80];
         let got = self.reader.fill(start + 16, &mut head);
         let kind = self.types.classify(&head[..got], end - start - 16, &self.out.index);
+        kind.iter().for_each(|kind| {
+            self.types.leads(*kind, &head[..got], end - start - 16);
+        });
         self.out.singles += 1;
         self.out.single_bytes += end - start;
         self.spent += 64;

@@ -307,6 +307,13 @@ pub(crate) struct Cursors {
     tables: Cursor,
 }
 
+/// Whether a block is an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Object,
+    Other,
+}
+
 impl Graph {
     /// How many blocks have a list.
     pub(crate) fn len(&self) -> usize {
@@ -319,10 +326,30 @@ impl Graph {
         layers + self.lists.own_bytes()
     }
 
+    /// Calls `each` with every object and each block it leads to.
+    pub(crate) fn each_object(&self, mut each: impl FnMut(u32, u32)) {
+        for (number, mark) in self.objects.marks.iter().enumerate() {
+            let end = self.objects.marks.get(number + 1).map_or(u32::MAX, |next| next.at);
+            let mut bytes = Bytes(self.objects.stream.from(mark.at));
+            let length = bytes.0.len();
+            let mut before = Before::mark(mark.id);
+            while !bytes.0.is_empty() && mark.at + ((length - bytes.0.len()) as u32) < end {
+                let (id, count) = bytes.head(before);
+                let first = bytes.list(count, before, |below| each(id, below));
+                before = Before { id, first };
+            }
+        }
+    }
+
     /// Calls `each` with every block that `id` leads to.
-    pub(crate) fn below(&self, id: u32, cursors: &mut Cursors, mut each: impl FnMut(u32)) {
-        self.objects.visit(id, &mut cursors.objects, &mut each);
-        self.tables.visit(id, &mut cursors.tables, &mut each);
+    pub(crate) fn below(&self, id: u32, what: What, cursors: &mut Cursors, mut each: impl FnMut(u32)) {
+        if what == What::Object {
+            self.objects.visit(id, &mut cursors.objects, &mut each);
+            return;
+        }
+        if self.tables.visit(id, &mut cursors.tables, &mut each) {
+            return;
+        }
         let marks = &self.others.marks;
         let from = marks.partition_point(|mark| mark.id < id);
         for mark in marks[from..].iter().take_while(|mark| mark.id == id) {
@@ -335,31 +362,34 @@ impl Graph {
 
 impl Layer {
     /// Reads on from the cursor where that is near, else from the last mark before the block.
-    fn visit(&self, id: u32, cursor: &mut Cursor, each: &mut impl FnMut(u32)) {
+    /// Says whether the block has a list here.
+    fn visit(&self, id: u32, cursor: &mut Cursor, each: &mut impl FnMut(u32)) -> bool {
         const NEAR: usize = 4;
+        let mut found = false;
         let ahead = self.marks.get(cursor.mark + NEAR);
         if cursor.mark == 0 || id <= cursor.before.id || ahead.is_some_and(|mark| mark.id < id) {
             let mark = self.marks.partition_point(|mark| mark.id < id).saturating_sub(1);
-            let Some(begin) = self.marks.get(mark) else { return };
+            let Some(begin) = self.marks.get(mark) else { return false };
             *cursor = Cursor { at: begin.at, before: Before::mark(begin.id), mark: mark + 1 };
         }
         loop {
             let mark = self.marks.get(cursor.mark);
             let mut bytes = Bytes(self.stream.from(cursor.at));
             if mark.is_some_and(|mark| mark.at == cursor.at || bytes.0.is_empty()) {
-                let Some(mark) = mark else { return };
+                let Some(mark) = mark else { return found };
                 *cursor = Cursor { at: mark.at, before: Before::mark(mark.id), mark: cursor.mark + 1 };
                 continue;
             }
             if bytes.0.is_empty() {
-                return;
+                return found;
             }
             let length = bytes.0.len();
             let (owner, count) = bytes.head(cursor.before);
             if owner > id {
-                return;
+                return found;
             }
             let first = if owner == id {
+                found = true;
                 bytes.list(count, cursor.before, &mut *each)
             } else {
                 bytes.list(count, cursor.before, |_| ())
@@ -382,7 +412,8 @@ mod tests {
 
     fn below(graph: &Graph, id: u32, cursors: &mut Cursors) -> Vec<u32> {
         let mut found = Vec::new();
-        graph.below(id, cursors, |target| found.push(target));
+        let what = if part(id) == Part::Objects { What::Object } else { What::Other };
+        graph.below(id, what, cursors, |target| found.push(target));
         found
     }
 
@@ -404,6 +435,11 @@ mod tests {
             let lists: BTreeMap<u32, Vec<u32>> = lists.into_iter().map(|(id, mut list)| { list.dedup(); (id, list) }).collect();
             let graph = graph(&lists);
             prop_assert_eq!(graph.len(), lists.len());
+            let mut all = Vec::new();
+            graph.each_object(|id, below| all.push((id, below)));
+            let objects = lists.iter().filter(|(id, _)| part(**id) == Part::Objects);
+            let wanted: Vec<(u32, u32)> = objects.flat_map(|(id, list)| list.iter().map(|below| (*id, *below))).collect();
+            prop_assert_eq!(all, wanted);
             let mut cursors = Cursors::default();
             for (id, list) in &lists {
                 prop_assert_eq!(&below(&graph, *id, &mut cursors), list);

@@ -182,7 +182,9 @@ impl Walker<'_, '_> {
                 self.candidates.push((chunk.at, chunk.size));
             }
             if let Some(kind) = kind {
-                self.types.met(kind, &chunk.peek[16..PEEK.min(chunk.size as usize + 8)], chunk.at + 16);
+                let block = &chunk.peek[16..PEEK.min(chunk.size as usize + 8)];
+                self.types.met(kind, block, chunk.at + 16);
+                self.types.leads(kind, block, user);
             }
             kind.map_or(RAW, object_tag)
         } else {

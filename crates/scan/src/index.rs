@@ -305,6 +305,11 @@ impl Index {
         }
     }
 
+    /// Where what the last block lies in ends.
+    pub(crate) fn end_near(&self, near: &Near) -> u64 {
+        self.spans.get(near.span).map_or(u64::MAX, |span| span.end)
+    }
+
     /// Calls `each` with every slot in ascending order.
     pub(crate) fn for_each(&self, each: impl FnMut(Slot, Tag, Home)) {
         self.for_each_of(self.spans.iter(), each);
@@ -312,7 +317,24 @@ impl Index {
 
     /// The same without the pools of which no block leads anywhere.
     pub(crate) fn for_each_leading(&self, each: impl FnMut(Slot, Tag, Home)) {
-        self.for_each_of(self.spans.iter().filter(|span| span.leads == Leads::Somewhere), each);
+        self.for_each_of(self.leading(), each);
+    }
+
+    /// Every object of those, its type, and where reading on makes no sense: the next pool that leads nowhere.
+    pub(crate) fn for_each_object(&self, mut each: impl FnMut(Slot, u32, u64)) {
+        let ends = self.leading().map(|span| span.start).skip(1).chain([u64::MAX]);
+        for (span, next) in self.leading().zip(ends) {
+            let bound = if next == span.end { u64::MAX } else { span.end };
+            self.for_each_of(std::iter::once(span), |slot, tag, _| {
+                if let Some(kind) = object_of(tag) {
+                    each(slot, kind, bound);
+                }
+            });
+        }
+    }
+
+    fn leading(&self) -> impl Iterator<Item = &Span> {
+        self.spans.iter().filter(|span| span.leads == Leads::Somewhere)
     }
 
     fn for_each_of<'s>(

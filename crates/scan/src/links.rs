@@ -42,7 +42,7 @@ enum Container {
 impl Lead {
     fn new(found: &Type, types: &Types<'_>, facts: &Facts) -> Self {
         let skip = types.skip() as u64;
-        let (head, from, to) = found.pointers(WHOLE, types.version);
+        let (head, from, to) = if found.leads { found.pointers(WHOLE, types.version) } else { (0, 0, 0) };
         let is = |symbol: &str| {
             facts.symbol(symbol).is_some_and(|kind| found.address == kind || found.base == kind)
         };

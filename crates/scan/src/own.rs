@@ -53,12 +53,13 @@ pub(crate) struct Begin<'a, 'b> {
 /// Marks every raw block that an object leads to with the type of its owner.
 pub(crate) fn own(begin: Begin<'_, '_>) -> Owned {
     let (reader, index) = (begin.reader, begin.index);
+    reader.refresh();
     let found = Owned { blocks: 0, levels: 0, cut: false, places: Vec::new(), graph: None };
     let edges = begin.remember.map(|(_, most_bytes)| Edges::new(index.slots(), most_bytes));
     let mut search = Search {
         next: Frontier::new(index.slots()),
         spare: Frontier::new(index.slots()),
-        window: Window::new(64 << 10),
+        window: Window::for_scattered(64 << 10),
         edges,
         found,
         limit: reader.effort().saturating_add(begin.most_read),
@@ -96,22 +97,20 @@ struct Source {
     id: u32,
     kind: u32,
     part: Option<Part>,
+    /// Nothing behind this is read ahead.
+    bound: u64,
 }
 
 impl Search<'_, '_> {
     fn objects(&mut self) {
         let index = self.begin.index;
-        index.for_each_leading(|slot, tag, _| {
-            if let Some(kind) = object_of(tag) {
-                self.object(slot, kind);
-            }
-        });
+        index.for_each_object(|slot, kind, bound| self.object(slot, kind, bound));
     }
 
-    fn object(&mut self, slot: Slot, kind: u32) {
+    fn object(&mut self, slot: Slot, kind: u32, bound: u64) {
         let Begin { reader, index, links, .. } = self.begin;
         let Some(lead) = links.get(kind).filter(|lead| !lead.is_leaf()) else { return };
-        let from = Source { id: slot.id, kind, part: Some(Part::Objects).filter(|_| lead.holds) };
+        let from = Source { id: slot.id, kind, part: Some(Part::Objects).filter(|_| lead.holds), bound };
         for range in links.words(lead, slot) {
             if range.0 < range.1 {
                 self.range(range, from);
@@ -147,7 +146,7 @@ impl Search<'_, '_> {
         let Self { begin, next, window, edges, .. } = self;
         let Begin { reader, index, types, links, .. } = *begin;
         let mut edges = edges.as_mut().zip(from.part);
-        window.words(reader, range, |_, stored| {
+        window.words_before(reader, range, from.bound, |_, stored| {
             let address = unmarked(stored);
             if !plausible(address) || !index.covers(address) {
                 return;
@@ -192,7 +191,8 @@ impl Search<'_, '_> {
             let size = (slot.end - slot.start) & !7;
             let whole = size <= WHOLE || self.mostly_pointers(slot) || self.pointers_inside(slot);
             let end = slot.start + if whole { size } else { 4096 };
-            let led = self.range((slot.start, end), Source { id, kind, part: Some(part) });
+            let bound = self.begin.index.end_near(&near);
+            let led = self.range((slot.start, end), Source { id, kind, part: Some(part), bound });
             if let Some(edges) = self.edges.as_mut() {
                 edges.end(part, id);
             }

@@ -92,7 +92,7 @@ pub(crate) fn read_pool(
         if let Some(kind) = types.classify(block, size as u64, index) {
             *tag = object_tag(kind);
             types.met(kind, block, address + at as u64);
-            if leads == Leads::Nowhere && types.leads(kind, block) {
+            if types.leads(kind, block, size as u64) {
                 leads = Leads::Somewhere;
             }
         } else {

@@ -100,6 +100,13 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// Fills `into` from `address` on to the end of the page at most, through the cache; gives how much.
+    fn rest_of_page(&self, address: u64, into: &mut [u8]) -> usize {
+        let offset = (address % PAGE as u64) as usize;
+        let count = (PAGE - offset).min(into.len());
+        if self.copy_page(address / PAGE as u64, offset, &mut into[..count]) { count } else { 0 }
+    }
+
     /// A word through the cache.
     pub(crate) fn word(&self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];
@@ -139,6 +146,16 @@ pub(crate) struct Window {
     start: u64,
     length: usize,
     ahead: usize,
+    scattered: Scattered,
+}
+
+/// What is done at a place that does not follow from the last one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scattered {
+    /// It is read: as it is now.
+    Read,
+    /// The page may be one that was read a moment ago.
+    Cached,
 }
 
 /// What a window reads at a place it did not come from.
@@ -146,7 +163,14 @@ const LEAST_AHEAD: usize = 4 << 10;
 
 impl Window {
     pub(crate) fn new(size: usize) -> Self {
-        Self { buffer: vec![0; size], start: 0, length: 0, ahead: LEAST_AHEAD }
+        let buffer = vec![0; size];
+        Self { buffer, start: 0, length: 0, ahead: LEAST_AHEAD, scattered: Scattered::Read }
+    }
+
+    /// For blocks in any order: those that lead to each other often share their pages, though others are asked for between
+    /// them. Not for what has to be read again because it changed.
+    pub(crate) fn for_scattered(size: usize) -> Self {
+        Self { scattered: Scattered::Cached, ..Self::new(size) }
     }
 
     /// Forgets what was read, and reads little again at first.
@@ -176,6 +200,14 @@ impl Window {
     fn refill(&mut self, reader: &Reader<'_>, address: u64, need: usize, end: u64) {
         let last = self.start.saturating_add(self.length as u64);
         let on = address >= self.start && address <= last.saturating_add(LEAST_AHEAD as u64);
+        if self.scattered == Scattered::Cached && !on && need <= PAGE - (address % PAGE as u64) as usize {
+            (self.start, self.ahead) = (address, LEAST_AHEAD);
+            let want = self.buffer.len().min(end.saturating_sub(address) as usize);
+            self.length = reader.rest_of_page(address, &mut self.buffer[..want]);
+            if self.length >= need {
+                return;
+            }
+        }
         self.ahead = if on { self.ahead * 2 } else { LEAST_AHEAD }.clamp(need, self.buffer.len().max(need));
         let want = self.ahead.min(self.buffer.len()).min(end.saturating_sub(address) as usize);
         self.start = address;
@@ -186,16 +218,24 @@ impl Window {
 impl Window {
     /// Calls `each` with every word of `[at, end)` that is resident, and its address. Pages that are not are passed.
     #[inline]
-    pub(crate) fn words(
+    pub(crate) fn words(&mut self, reader: &Reader<'_>, range: (u64, u64), each: impl FnMut(u64, u64)) {
+        self.words_before(reader, range, u64::MAX, each);
+    }
+
+    /// The same where nothing behind `bound` will be asked for soon: it is not read ahead.
+    #[inline]
+    pub(crate) fn words_before(
         &mut self,
         reader: &Reader<'_>,
         (mut at, end): (u64, u64),
+        bound: u64,
         mut each: impl FnMut(u64, u64),
     ) {
+        let bound = bound.max(end);
         while at.saturating_add(8) <= end {
             let need = ((end - at).min(LEAST_AHEAD as u64) & !7) as usize;
-            let whole = self.skip_to(reader, at, need, u64::MAX);
-            let Some(skip) = whole.or_else(|| self.skip_to(reader, at, 8, u64::MAX)) else {
+            let whole = self.skip_to(reader, at, need, bound);
+            let Some(skip) = whole.or_else(|| self.skip_to(reader, at, 8, bound)) else {
                 at = (at / PAGE as u64 + 1) * PAGE as u64;
                 continue;
             };

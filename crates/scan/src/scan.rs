@@ -69,7 +69,8 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
     reader.refresh();
     let ways = samples.as_ref().zip(owned.graph.as_ref());
     let (holders, tree_bytes) = ways.map(|ways| holders(&ground, ways, &rows, settings)).unwrap_or_default();
-    let suspects = if settings.suspects { suspects(&ground, &owned.places) } else { Vec::new() };
+    let suspects =
+        if settings.suspects { suspects(&ground, owned.graph.as_ref(), &owned.places) } else { Vec::new() };
     let mut scan = Scan {
         holders,
         suspects,

@@ -4,6 +4,8 @@
 //! They are reported even when tiny, because people spend weeks on them.
 
 use crate::climb::{Ground, object_at};
+use crate::edges::Graph;
+use crate::frontier::Frontier;
 use crate::index::{Slot, object_of};
 use crate::names::{self, DICT_KEYS, DICT_USED, DICT_VALUES, Table};
 use crate::reader::{Reader, Window, plausible, word};
@@ -76,11 +78,12 @@ const MOST_INSTANCES: u64 = 4096;
 pub(crate) const LARGEST_TABLE: u64 = 16 << 10;
 
 /// Looks for all suspects.
-pub(crate) fn suspects(ground: &Ground<'_, '_>, places: &[Place]) -> Vec<Suspect> {
+pub(crate) fn suspects(ground: &Ground<'_, '_>, graph: Option<&Graph>, places: &[Place]) -> Vec<Suspect> {
     if places.is_empty() {
         return Vec::new();
     }
-    let mut found = together(Finder { ground, limit: ground.limit() }.containers(places));
+    let graph = graph.filter(|graph| !graph.full);
+    let mut found = together(Finder { ground, graph, limit: ground.limit() }.containers(places));
     found.sort_by_key(|suspect| std::cmp::Reverse((suspect.bytes, suspect.count)));
     found.truncate(MOST_SHOWN);
     found
@@ -186,6 +189,8 @@ fn together(found: Vec<Suspect>) -> Vec<Suspect> {
 
 struct Finder<'a, 'b, 'c> {
     ground: &'c Ground<'a, 'b>,
+    /// Which block leads to which, where that is known.
+    graph: Option<&'c Graph>,
     /// Where reading ends: what was not followed by then is said to be at least so much.
     limit: u64,
 }
@@ -294,9 +299,9 @@ impl Finder<'_, '_, '_> {
         let wanted: FxHashSet<u32> = users.classes.values().copied().collect();
         let types = self.ground.types.all.iter().enumerate();
         let roles: Vec<Role> = types.map(|(kind, found)| Role::of(kind as u32, found, &wanted)).collect();
+        let users_of = self.graph.map(|graph| self.leading_to(graph, tables));
         let mut window = Window::new(64 << 10);
-        self.ground.index.for_each(|slot, tag, _| {
-            let Some(kind) = object_of(tag) else { return };
+        self.ground.index.for_each_object(|slot, kind, _| {
             let role = roles.get(kind as usize).copied().unwrap_or_default();
             if role == Role::default() {
                 return;
@@ -310,12 +315,27 @@ impl Finder<'_, '_, '_> {
                 users.instances.push((kind, at));
             }
             if role.dict
+                && users_of.as_ref().is_none_or(|users| users.contains(&slot.id))
                 && let Some(bytes) = window.at(self.ground.reader, at, 48, u64::MAX)
             {
                 let (keys, values) = (word(bytes, DICT_KEYS as usize), word(bytes, DICT_VALUES as usize));
                 if values == 0 && tables.contains(&keys) {
                     users.dicts.insert(keys, at);
                 }
+            }
+        });
+        users
+    }
+
+    /// The objects that lead to these tables.
+    fn leading_to(&self, graph: &Graph, tables: &FxHashSet<u64>) -> FxHashSet<u32> {
+        let mut wanted = Frontier::new(self.ground.index.slots());
+        let slots = tables.iter().filter_map(|table| self.ground.index.find(*table));
+        slots.for_each(|slot| wanted.insert(slot.id));
+        let mut users = FxHashSet::default();
+        graph.each_object(|id, below| {
+            if wanted.contains(below) {
+                users.insert(id);
             }
         });
         users
@@ -438,7 +458,7 @@ impl Finder<'_, '_, '_> {
     fn reach(&self, from: Slot) -> (u64, bool) {
         let mut seen: FxHashSet<u32> = std::iter::once(from.id).collect();
         let mut next = vec![from];
-        let mut window = Window::new(64 << 10);
+        let mut window = Window::for_scattered(64 << 10);
         let mut sum = 0;
         while let Some(slot) = next.pop() {
             let size = slot.end - slot.start;

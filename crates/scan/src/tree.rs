@@ -6,7 +6,7 @@
 
 use crate::above::Above;
 use crate::climb::{Ground, object_at};
-use crate::edges::{Cursors, Graph};
+use crate::edges::{Cursors, Graph, What};
 use crate::frontier::Frontier;
 use crate::index::object_of;
 use crate::names;
@@ -174,7 +174,9 @@ impl Search<'_, '_, '_, '_> {
         let Self { tree, next, wanted, .. } = self;
         let graph = tree.graph;
         let Some(above) = graph.lists.number(id) else { return };
-        graph.below(id, cursors, |below| {
+        let object = object_of(self.ground.index.tag(id)).is_some();
+        let what = if object { What::Object } else { What::Other };
+        graph.below(id, what, cursors, |below| {
             if let Some(number) = graph.lists.number(below) {
                 if !tree.above.is_reached(number) {
                     tree.above.set(number, above);

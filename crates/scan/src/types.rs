@@ -103,6 +103,8 @@ pub(crate) struct Type {
     compact_text: bool,
     /// Where instances keep their dict; negative from the end.
     pub(crate) dict_offset: i64,
+    /// Whether some object of it has a word that could lead to another block.
+    pub(crate) leads: bool,
     pub(crate) count: u64,
     pub(crate) own: u64,
     pub(crate) owned: u64,
@@ -205,12 +207,18 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// Whether a word of an object that was just read could lead to another block.
-    pub(crate) fn leads(&self, kind: u32, block: &[u8]) -> bool {
-        let (Some(found), Some(block)) = (self.get(kind), block.get(self.skip..)) else { return true };
-        let (head, from, to) = found.pointers(block.len() as u64, self.version);
-        let words = (0..head).step_by(8).chain((from..to).step_by(8));
-        words.into_iter().any(|at| plausible(unmarked(word(block, at as usize))))
+    /// Whether objects of the type lead to other blocks, now that one more was read: `block` is what was seen of it, of a
+    /// block of `size` bytes. A type leads when a word of some object of it could be a pointer: numbers never do.
+    #[inline]
+    pub(crate) fn leads(&mut self, kind: u32, block: &[u8], size: u64) -> bool {
+        let Some(found) = self.all.get_mut(kind as usize) else { return true };
+        if !found.leads {
+            let (head, from, to) = found.pointers(size.saturating_sub(self.skip as u64), self.version);
+            let mut words =
+                (0..head).step_by(8).chain((from..to).step_by(8)).map(|at| self.skip + at as usize);
+            found.leads = words.any(|at| at + 8 > block.len() || plausible(unmarked(word(block, at))));
+        }
+        found.leads
     }
 
     /// Bytes of a debug allocator before each object.
@@ -316,6 +324,7 @@ impl<'a> Types<'a> {
             lead,
             compact_text: flags & flag::STR != 0 && base & flag::STR == 0,
             dict_offset: word(&bytes, field::DICT_OFFSET) as i64,
+            leads: false,
             count: 0,
             own: 0,
             owned: 0,
