@@ -12,7 +12,7 @@ use crate::marks::Places;
 use crate::phrases::{counted, number, size};
 use crate::roles::RoleFound;
 use crate::track::Track;
-use crate::verdict::{Group, Kind, ProcessNamed, Verdict};
+use crate::verdict::{Fits, Group, Kind, ProcessNamed, Verdict};
 use lowtide_model::{Axis, Bytes, Context, ProcKey, Recording, Role};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -86,9 +86,10 @@ pub(crate) struct Judged {
     pub(crate) verdict: Verdict,
 }
 
-/// Whether an answer says more than that nothing happens.
+/// Whether an answer says more than that nothing happens: a limit that is run into is told before it has a name.
 fn tells(verdict: &Verdict) -> bool {
-    matches!(verdict.group, Group::Leak | Group::Bounded) || verdict.verdict == Kind::PageCache
+    let named = matches!(verdict.group, Group::Leak | Group::Bounded) || verdict.verdict == Kind::PageCache;
+    named || verdict.outcome.is == Fits::Exceeds
 }
 
 /// Leaks first, by what they took; then the trainer; then the rest by size.
