@@ -3,7 +3,8 @@
 Each gets a memory cgroup of its own with the same limit, the same job (crates/lowtide/tests/guard/loop.py: leaks on every
 step, saves every twenty) and as many starts as it needs, each from the newest checkpoint, as a requeueing scheduler gives.
 earlyoom watches /proc/meminfo, so it sees one that tells of the cgroup, as lxcfs shows it in containers, in a pid namespace
-of its own: it can end nothing but the job. Prints steps lost, time lost and how lives ended; fails when lowtide lost a step.
+of its own: it can end nothing but the job. Prints steps lost, time lost and how lives ended, and what lowtide itself takes of the
+CPU while it looks; fails when lowtide lost a step.
 """
 
 import argparse
@@ -156,6 +157,51 @@ def guarded(trial):
     trial.lives(trial.cgroup.inside(command))
 
 
+def own_cpu(pid):
+    """CPU seconds of a process itself, its threads and nobody below it."""
+    total = 0
+    for thread in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/schedstat" % (pid, thread)) as file:
+            total += int(file.read().split()[0])
+    return total / 1e9
+
+
+def cost(args, flags, leak):
+    """Part of one core that lowtide takes while the job runs, after two seconds of starting up; and its seconds."""
+    trial = Trial("lowtide cost", args)
+    trial.args = argparse.Namespace(**{**vars(args), "leak": leak})
+    out = os.path.join(trial.folder, "run.tide")
+    command = trial.cgroup.inside([args.lowtide, "run", "--quiet", *flags, "--out", out, "--", *trial.job()])
+    quiet = subprocess.DEVNULL
+    running = subprocess.Popen(command, env=trial.environment, stdout=quiet, stderr=quiet)
+    time.sleep(2)
+    first = newest = (time.monotonic(), own_cpu(running.pid))
+    while running.poll() is None:
+        time.sleep(0.1)
+        try:
+            newest = (time.monotonic(), own_cpu(running.pid))
+        except OSError:
+            break
+    running.wait()
+    trial.cgroup.close()
+    shutil.rmtree(trial.folder)
+    seconds = newest[0] - first[0]
+    return (newest[1] - first[1]) / seconds, seconds
+
+
+def tell_costs(args):
+    roomy = argparse.Namespace(**{**vars(args), "limit": 16 * args.limit})
+    guard = ["--guard", "--resume", "99"]
+    rows = [
+        ("recorded only", cost(roomy, [], 0)),
+        ("guarded, memory stands still", cost(roomy, guard, 0)),
+        ("guarded, leaks towards its limit", cost(args, guard, args.leak)),
+    ]
+    print("\n%-34s %14s" % ("a job that is", "CPU of lowtide"))
+    for name, (share, seconds) in rows:
+        print("%-34s %11.2f %%  of one core, over %.0f s" % (name, 100 * share, seconds), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("lowtide")
@@ -178,6 +224,7 @@ def main():
         row = trial.row(time.monotonic() - began)
         print("%-12s %-12s %10d %8.1f s %12d  %s" % row, flush=True)
         lost = row[2] if name == "lowtide" else lost
+    tell_costs(args)
     if lost:
         sys.exit("lowtide lost %d steps" % lost)
 
