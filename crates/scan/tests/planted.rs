@@ -273,6 +273,9 @@ for i in range(321): trainer.log_history.append(dict(loss=float(i), step=i))
 owner = {owner}()
 for i in range(50): owner.cache[i] = bytearray(10_000)
 train_losses = [float(i) for i in range(1000)]
+cached_backends = dict((i, bytearray(3_000)) for i in range(5))
+class {owner}Kernels:
+    modules_no_attr = dict((str(i), bytearray(2_000)) for i in range(11))
 say(); wait()
 "
         );
@@ -298,6 +301,11 @@ say(); wait()
         let buffer = of("buffer", &owner);
         assert_eq!((buffer.count, buffer.container.as_str()), (200, "deque"), "{}", python.display());
         assert_eq!((of("queue", &owner).count, of("queue", &owner).container.as_str()), (0, "Queue"));
+        let compiled = of("cached_backends", "module __main__");
+        assert_eq!((compiled.count, compiled.label.as_str()), (5, "compile cache"), "{}", python.display());
+        assert!(near(compiled.bytes.0, 5 * 3_000, 10), "{compiled:?}");
+        let kernels = of("modules_no_attr", "class of __main__");
+        assert_eq!((kernels.count, kernels.label.as_str()), (11, "compile cache"), "{}", python.display());
         let remembered = of("lru_cache", "");
         assert!(remembered.count >= 40 && remembered.bytes.0 >= 40 * 5_000, "{remembered:?}");
     }
