@@ -245,9 +245,12 @@ fn a_save_that_fails_with_nothing_before_it_leaves_the_jobs_own_exit_code() {
 
 #[test]
 fn a_save_that_hangs_while_memory_grows_and_a_job_that_takes_all_at_once_go_on_from_what_was_kept() {
-    // Apart, because the kernel may be the quicker one: while its victim still dies, it may take lowtide as the next.
-    for trouble in ["hangs", "doubles"] {
-        let Some(cgroup) = Cgroup::new(1000 * MIB) else { return };
+    // In one cgroup with lowtide, and apart. The kernel may be the quicker one: lowtide must not be what it takes next.
+    let apart: &[&str] = &["--isolate", "--max", "250MiB"];
+    for (trouble, limit, isolate) in
+        [("hangs", 250, &[][..]), ("hangs", 1000, apart), ("doubles", 1000, apart)]
+    {
+        let Some(cgroup) = Cgroup::new(limit * MIB) else { return };
         let stage = Stage::new();
         let job = [
             "--leak",
@@ -263,12 +266,31 @@ fn a_save_that_hangs_while_memory_grows_and_a_job_that_takes_all_at_once_go_on_f
             "--trouble-at",
             "20",
         ];
-        let flags = ["--resume", "20", "--isolate", "--max", "250MiB"];
+        let flags = [&["--resume", "20"], isolate].concat();
         let output = cgroup.inside(&guarded(&stage, &flags, &job)).output().unwrap();
         let words = said(&output);
         assert_eq!(output.status.code(), Some(0), "{trouble}: {words}");
         assert_all_made(&stage, 70, &words);
     }
+}
+
+/// Only root may be spared by the kernel; only then lowtide is.
+#[test]
+fn the_kernel_is_asked_to_spare_lowtide_and_neither_the_job_nor_a_hook() {
+    let score = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap();
+    let own: i32 = score("self").trim().parse().unwrap();
+    let may = Command::new("sh").args(["-c", "echo -1000 > /proc/self/oom_score_adj"]).output().unwrap();
+    if !may.status.success() || own != 0 {
+        return;
+    }
+    let stage = Stage::new();
+    let (file, hook) = (stage.path("run.tide"), stage.path("hook"));
+    let on = format!("end=cat /proc/self/oom_score_adj > {}", hook.display());
+    let mut command = stage.command(&["run", "--guard", "--quiet", "--on", &on, "--out"]);
+    let look = "cat /proc/self/oom_score_adj /proc/$PPID/oom_score_adj";
+    let output = command.arg(file).args(["--", "sh", "-c", look]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "300\n-1000\n", "{}", said(&output));
+    assert_eq!(std::fs::read_to_string(hook).unwrap(), "0\n");
 }
 
 #[test]

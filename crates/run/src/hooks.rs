@@ -114,7 +114,18 @@ fn start(hook: &Hook, facts: &impl Serialize) -> std::io::Result<Child> {
     let mut stdin = std::fs::File::from(memfd_create(c"lowtide-hook", MFdFlags::MFD_CLOEXEC)?);
     stdin.write_all(&text)?;
     stdin.rewind()?;
-    Command::new("sh").args(["-c", &hook.command]).env("LOWTIDE_EVENT", hook.when.word()).stdin(stdin).spawn()
+    let mut command = Command::new("sh");
+    command.args(["-c", &hook.command]).env("LOWTIDE_EVENT", hook.when.word()).stdin(stdin);
+    command.spawn().inspect(|child| not_spared(child.id()))
+}
+
+/// A hook is the user's, not ours: if the kernel was asked to spare us, that is not for it.
+fn not_spared(pid: u32) {
+    let file = format!("/proc/{pid}/oom_score_adj");
+    let score = std::fs::read_to_string(&file).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    if score.is_some_and(|score| score < 0) {
+        let _ = std::fs::write(file, "0");
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,9 @@ use std::process::{Child, Command};
 
 /// How much likelier than its recorder the kernel takes a guarded job when memory runs out.
 const MORE_LIKELY: i32 = 300;
+/// And we are never, where that is allowed.
+const NEVER: &str = "-1000";
+const OWN_SCORE: &str = "/proc/self/oom_score_adj";
 
 /// What the job talks to.
 #[derive(Debug, Default)]
@@ -89,7 +92,7 @@ pub(crate) struct OomScore {
 impl OomScore {
     /// Higher than ours, so that the kernel takes the job and not its recorder. Only raising needs no rights.
     pub(crate) fn above_ours() -> Option<Self> {
-        let ours: i32 = std::fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok()?;
+        let ours: i32 = std::fs::read_to_string(OWN_SCORE).ok()?.trim().parse().ok()?;
         let score = (ours + MORE_LIKELY).clamp(0, 1000).to_string();
         let mut text = [0; 4];
         text.get_mut(..score.len())?.copy_from_slice(score.as_bytes());
@@ -102,6 +105,12 @@ impl OomScore {
             nix::fcntl::open(c"/proc/self/oom_score_adj", OFlag::O_WRONLY | OFlag::O_CLOEXEC, Mode::empty())?;
         nix::unistd::write(&file, &self.text[..self.length]).map(drop)
     }
+}
+
+/// Where we may, the kernel never takes us: a job that it killed gives its memory back so late that it takes the next one
+/// too, and a score that is only lower does not help where nobody else is left.
+pub(crate) fn be_spared() {
+    let _ = std::fs::write(OWN_SCORE, NEVER);
 }
 
 /// Keeps the pages we use in memory, as far as we may: the reckoning has to go on while memory runs out.

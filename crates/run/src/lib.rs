@@ -195,6 +195,9 @@ pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Resu
     let environment = prepared.environment;
     let keeps_apart = options.guard.is_some() || options.isolate.is_some();
     let oom_score = if keeps_apart { job::OomScore::above_ours() } else { None };
+    if keeps_apart {
+        job::be_spared();
+    }
     if options.guard.is_some() {
         job::stay_in_memory();
     }
