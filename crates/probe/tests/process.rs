@@ -42,8 +42,9 @@ fn the_readers_agree_with_each_other_and_with_what_was_allocated() {
     let stat = reader.stat().known().unwrap();
     assert_eq!((stat.pid, stat.start_ticks), (std::process::id(), reader.key().start_ticks));
     assert!(stat.minor_faults > 0 && stat.threads >= 1);
-    let (pss, held) = reader.rollup().known().unwrap();
-    assert!(pss.private >= Bytes(64 * MIB as u64) && held > Duration::ZERO);
+    // A process that another test starts shares all pages with us until it is another program.
+    let mut rollups = std::iter::repeat_with(|| reader.rollup().known().unwrap()).take(1000);
+    assert!(rollups.any(|(pss, held)| pss.private >= Bytes(64 * MIB as u64) && held > Duration::ZERO));
 }
 
 #[test]
