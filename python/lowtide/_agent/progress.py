@@ -77,7 +77,11 @@ class Progress:
         if key not in self._known:
             self._known.add(key)
             for call in self.optimizers:
-                call(optimizer)
+                # An optimizer of somebody's own may lack what we look for; its step counts all the same.
+                try:
+                    call(optimizer)
+                except Exception:
+                    self.failed()
         round_ = self._round
         if key in round_ or (self._same_rounds >= SETTLED and key not in self._last_round):
             if round_ == self._last_round:
