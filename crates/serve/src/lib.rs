@@ -17,5 +17,5 @@ pub mod server;
 pub use assets::charts_are_built;
 pub use figure::figure_svg;
 pub use markdown::markdown;
-pub use page::{Page, Subject};
+pub use page::Page;
 pub use report::report_html;

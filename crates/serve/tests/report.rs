@@ -4,7 +4,8 @@
 
 mod stage;
 
-use lowtide_serve::{Page, Subject, charts_are_built, figure_svg, markdown, report_html};
+use lowtide_serve::{Page, charts_are_built, figure_svg, markdown, report_html};
+use lowtide_verdict::Source;
 use stage::{Stage, leak, steady};
 
 fn page(run: &Stage) -> Page {
@@ -13,7 +14,7 @@ fn page(run: &Stage) -> Page {
     run.write(&file);
     let recording = lowtide_store::open(&file).unwrap().recording().unwrap();
     let verdict = lowtide_verdict::judge_recording(&recording);
-    Page::new(&recording.meta.name, Subject::Recording(&recording), &verdict)
+    Page::new(&recording.meta.name, Source::Recording(&recording), &verdict)
 }
 
 /// Names of all elements of a page, in order; fails where the markup is not well formed enough to tell.
@@ -134,7 +135,7 @@ fn what_grew_and_who_holds_it_stand_in_the_page_and_in_the_bug_report() {
 fn a_page_without_samples_is_still_a_page() {
     let recording = lowtide_model::Recording::default();
     let verdict = lowtide_verdict::judge_recording(&recording);
-    let page = Page::new("nothing", Subject::Recording(&recording), &verdict);
+    let page = Page::new("nothing", Source::Recording(&recording), &verdict);
     assert!(report_html(&page).contains("Nothing to draw"));
     assert!(markdown(&page).contains("lowtide"));
 }

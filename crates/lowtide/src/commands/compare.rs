@@ -2,11 +2,11 @@
 //!
 //! Not here: the comparison (see `verdict::compare`), how it looks (see `render::compare`).
 
-use super::subject::{self, Answer, What};
+use super::subject::{self, Answer};
 use crate::cli::{CompareArgs, Format};
 use crate::failure::Failure;
 use crate::render;
-use lowtide_verdict::{Compared, Source};
+use lowtide_verdict::Compared;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -40,9 +40,5 @@ fn compared(side: &[Answer]) -> Vec<Compared<'_>> {
 }
 
 fn one(answer: &Answer) -> Compared<'_> {
-    let what = match &answer.subject.what {
-        What::Recording(recording) => Source::Recording(recording),
-        What::Curve(curve) => Source::Curve(curve),
-    };
-    Compared { name: &answer.subject.label, what, run: &answer.run }
+    Compared { name: &answer.subject.label, what: answer.subject.what.source(), run: &answer.run }
 }

@@ -4,17 +4,13 @@ use super::subject::{self, Answer, What};
 use crate::cli::{ReportArgs, ReportTo};
 use crate::failure::Failure;
 use crate::render;
-use lowtide_serve::{Page, Subject};
+use lowtide_serve::Page;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
     let answer = only_answer(args)?;
-    let subject = match &answer.subject.what {
-        What::Recording(recording) => Subject::Recording(recording),
-        What::Curve(curve) => Subject::Curve(curve),
-    };
-    let page = Page::new(&name(&answer, &args.file), subject, &answer.run);
+    let page = Page::new(&name(&answer, &args.file), answer.subject.what.source(), &answer.run);
     let to = if args.svg { ReportTo::Svg } else { args.to };
     let text = match to {
         ReportTo::Html => lowtide_serve::report_html(&page),

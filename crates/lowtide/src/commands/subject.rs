@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use lowtide_model::{Context, Curve, Recording};
 use lowtide_serve::remote;
 use lowtide_store::import::{self, Hints};
-use lowtide_verdict::{RunVerdict, judge, judge_recording_with, judge_running};
+use lowtide_verdict::{RunVerdict, Source, judge, judge_recording_with, judge_running};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +27,16 @@ const MAY_HOLD_A_CURVE: [&str; 9] = ["tide", "json", "jsonl", "csv", "tsv", "txt
 pub(crate) enum What {
     Recording(Box<Recording>),
     Curve(Box<Curve>),
+}
+
+impl What {
+    /// The same for those who compare it or draw it.
+    pub(crate) fn source(&self) -> Source<'_> {
+        match self {
+            Self::Recording(recording) => Source::Recording(recording),
+            Self::Curve(curve) => Source::Curve(curve),
+        }
+    }
 }
 
 /// One thing to judge.

@@ -18,8 +18,8 @@ pub(crate) use scan::{HolderRow, Scanned, TypeRow};
 pub(crate) use stack::{Layer, ROLES, Stacks};
 
 use crate::figure::View;
-use lowtide_model::{Axis, Curve, EventKind, Recording, RunState};
-use lowtide_verdict::{Group, RunVerdict, Summary, Verdict, cut_off_note, rank_of, summarize};
+use lowtide_model::{Axis, EventKind, Recording, RunState};
+use lowtide_verdict::{Group, RunVerdict, Source, Summary, Verdict, cut_off_note, rank_of, summarize};
 use serde::Serialize;
 
 /// Events a page tells; the newest are kept.
@@ -27,15 +27,6 @@ const MOST_EVENTS: usize = 60;
 
 /// Versions a page tells.
 const MOST_VERSIONS: usize = 40;
-
-/// What a page is about.
-#[derive(Clone, Copy, Debug)]
-pub enum Subject<'a> {
-    /// A recording of ours.
-    Recording(&'a Recording),
-    /// A curve of another tool.
-    Curve(&'a Curve),
-}
 
 /// Where memory ends.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -136,7 +127,7 @@ pub struct Page {
 
 impl Page {
     /// Makes the page of a run from its facts and its answer; `name` is what people call it.
-    pub fn new(name: &str, subject: Subject<'_>, run: &RunVerdict) -> Self {
+    pub fn new(name: &str, subject: Source<'_>, run: &RunVerdict) -> Self {
         let main = &run.main;
         let mut page = Self {
             schema: "lowtide.page/1",
@@ -157,8 +148,8 @@ impl Page {
             cost: None,
         };
         match subject {
-            Subject::Recording(recording) => page.tell_recording(recording, run),
-            Subject::Curve(curve) => page.about.notes.clone_from(&curve.notes),
+            Source::Recording(recording) => page.tell_recording(recording, run),
+            Source::Curve(curve) => page.about.notes.clone_from(&curve.notes),
         }
         page
     }
@@ -202,11 +193,11 @@ pub(crate) fn safe_json<T: Serialize>(value: &T) -> String {
 }
 
 /// The main figure of an answer.
-pub(crate) fn figure(subject: Subject<'_>, main: &Verdict) -> Figure {
+pub(crate) fn figure(subject: Source<'_>, main: &Verdict) -> Figure {
     let drawing = &main.drawing;
     let marks = match subject {
-        Subject::Recording(recording) => Marked::of_recording(recording, drawing.axis),
-        Subject::Curve(curve) => Marked::of_curve(curve, drawing.pass),
+        Source::Recording(recording) => Marked::of_recording(recording, drawing.axis),
+        Source::Curve(curve) => Marked::of_curve(curve, drawing.pass),
     };
     let limit =
         main.outcome.limit_bytes.map(|bytes| LimitLine { bytes, from: main.outcome.limit_from.clone() });
@@ -226,9 +217,9 @@ pub(crate) fn figure(subject: Subject<'_>, main: &Verdict) -> Figure {
     figure
 }
 
-fn what(subject: Subject<'_>, main: &Verdict) -> String {
+fn what(subject: Source<'_>, main: &Verdict) -> String {
     match (subject, &main.process) {
-        (Subject::Curve(curve), _) => match &curve.metric {
+        (Source::Curve(curve), _) => match &curve.metric {
             lowtide_model::Metric::Other(name) => name.clone(),
             lowtide_model::Metric::Rss => "resident memory".to_owned(),
             lowtide_model::Metric::MaxRss => "largest resident memory so far".to_owned(),
@@ -238,10 +229,10 @@ fn what(subject: Subject<'_>, main: &Verdict) -> String {
             lowtide_model::Metric::Cgroup => "memory of the cgroup".to_owned(),
             lowtide_model::Metric::Host => "memory of the machine".to_owned(),
         },
-        (Subject::Recording(_), Some(process)) => {
+        (Source::Recording(_), Some(process)) => {
             format!("memory that {} {} holds for itself", process.role.word(), process.key.pid)
         }
-        (Subject::Recording(_), None) => "memory of the whole tree, shared pages counted once".to_owned(),
+        (Source::Recording(_), None) => "memory of the whole tree, shared pages counted once".to_owned(),
     }
 }
 

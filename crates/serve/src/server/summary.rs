@@ -1,8 +1,8 @@
 //! One run in a list: small enough that ten thousand of them are quick.
 
-use crate::page::{Page, Subject, figure};
+use crate::page::{Page, figure};
 use lowtide_model::{Recording, RunState};
-use lowtide_verdict::{Fits, Kind, RunVerdict, judge_recording, rank_of};
+use lowtide_verdict::{Fits, Kind, RunVerdict, Source, judge_recording, rank_of};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -52,11 +52,11 @@ impl Judged {
     }
 
     pub(crate) fn page(&self, id: &str) -> Page {
-        Page::new(self.name(id), Subject::Recording(&self.recording), &self.run)
+        Page::new(self.name(id), Source::Recording(&self.recording), &self.run)
     }
 
     pub(crate) fn summary(&self, id: &str) -> Summary {
-        let figure = figure(Subject::Recording(&self.recording), &self.run.main);
+        let figure = figure(Source::Recording(&self.recording), &self.run.main);
         let last = self.recording.samples.last().map(|row| row.tick);
         let (meta, main) = (&self.recording.meta, &self.run.main);
         Summary {
