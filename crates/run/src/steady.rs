@@ -1,4 +1,5 @@
-//! A tick in which nothing happened allocates nothing: the whole of it, counted by the allocator itself.
+//! A tick in which nothing happened allocates nothing: the whole of it, counted by the allocator itself, which also tells
+//! other tests of this crate how much was asked for at once.
 #![allow(unsafe_code, reason = "an allocator that counts has to be one")]
 
 use crate::session::{Session, Subject};
@@ -18,12 +19,14 @@ struct Counting;
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
+    static LARGEST: Cell<usize> = const { Cell::new(0) };
 }
 
 // SAFETY: everything is passed on to the system's allocator; counting does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.with(|count| count.set(count.get() + 1));
+        LARGEST.with(|largest| largest.set(largest.get().max(layout.size())));
         // SAFETY: the caller's promise is the same.
         unsafe { System.alloc(layout) }
     }
@@ -36,6 +39,13 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
+
+/// What something gives, and the largest block of memory that was asked for on the way.
+pub(crate) fn largest_block<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    LARGEST.with(|largest| largest.set(0));
+    let given = work();
+    (given, LARGEST.with(Cell::get))
+}
 
 struct Nobody;
 

@@ -80,6 +80,86 @@ fn only_the_outermost_object_is_asked_for_a_number() {
     assert_eq!(json::number_under(&br#"{"a": 1}"#[..], "global_step"), Ok(None));
 }
 
+/// A safetensors file with nothing but a long header: some bytes, one over and over, some bytes.
+struct Long {
+    before: &'static [u8],
+    over_and_over: u8,
+    after: &'static [u8],
+}
+
+impl Source for Long {
+    fn size(&self) -> u64 {
+        4_000_008
+    }
+
+    fn fill(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let head = [&(self.size() - 8).to_le_bytes(), self.before].concat();
+        let tail = self.size() - self.after.len() as u64;
+        buffer.fill(self.over_and_over);
+        for (piece, begin) in [(&head[..], 0), (self.after, tail)] {
+            for (byte, place) in piece.iter().zip(begin..) {
+                if let Some(there) = place.checked_sub(at).and_then(|there| buffer.get_mut(there as usize)) {
+                    *there = *byte;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_header_of_many_megabytes_is_gone_through_in_little_memory() {
+    let tensor = br#":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}"#;
+    let senseless = |why: &str| Err(Flaw::Wrong(format!("has a header that {why}")));
+    let headers = [
+        (
+            "a long name",
+            Long { before: b"{\"", over_and_over: b'n', after: b"" },
+            Err(Flaw::cut("ends inside its header")),
+        ),
+        ("spaces", Long { before: b"{\"a\"", over_and_over: b' ', after: tensor }, Ok(())),
+        (
+            "a long word",
+            Long { before: b"{\"a\":", over_and_over: b'7', after: b"}" },
+            senseless("makes no sense"),
+        ),
+        (
+            "brackets",
+            Long { before: b"{\"__metadata__\":", over_and_over: b'[', after: b"" },
+            senseless("is nested too deeply"),
+        ),
+    ];
+    for (name, long, answer) in headers {
+        let (found, largest) = crate::steady::largest_block(|| safetensors::whole(&long));
+        assert_eq!(found, answer, "{name}");
+        assert!(largest <= LARGEST_PIECE, "{name}: {largest} bytes at once");
+    }
+}
+
+#[test]
+fn a_tensor_tells_where_it_lies_and_what_is_said_of_the_file_may_be_anything() {
+    let file = |header: &str, bytes: usize| {
+        let mut file = (header.len() as u64).to_le_bytes().to_vec();
+        file.extend(header.as_bytes());
+        file.extend(vec![7; bytes]);
+        safetensors::whole(&file[..])
+    };
+    let about = r#"{"__metadata__":{"data_offsets":"x","tags":"{\"a\": [1, {}]}","deep":[[{"b":1}]]}"#;
+    assert_eq!(file(&format!(r#"{about},"w":{{"data_offsets":[0,4]}}}}   "#), 4), Ok(()));
+    assert_eq!(file(&format!("{about}}}"), 0), Ok(()));
+    for wrong in [
+        r#"{"w":7}"#,
+        r#"{"w":{}}"#,
+        r#"{"w":{"data_offsets":[0]}}"#,
+        r#"{"w":{"data_offsets":[0,1,2]}}"#,
+        r#"{"w":{"data_offsets":[4,0]}}"#,
+        r#"{"w":{"data_offsets":[0,-4]}}"#,
+        r#"{"w":{"data_offsets":4}}"#,
+    ] {
+        assert_eq!(file(wrong, 4), Err(Flaw::Wrong("has a header that makes no sense".into())), "{wrong}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
