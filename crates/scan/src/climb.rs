@@ -103,11 +103,11 @@ pub(crate) fn begin<'r>(
         sampler.into_iter().for_each(|sampler| sampler.objects(ground, samples, kind as u32));
     }
     if samplers.iter().any(|sampler| sampler.owned) {
-        ground.index.for_each_leading(|slot, tag, _| {
-            let place = owner_of(tag).and_then(|kind| places.get(kind as usize).copied().flatten());
-            if let Some(sampler) = place.map(|at| &mut samplers[at]).filter(|sampler| sampler.owned) {
-                sampler.pass(slot);
-            }
+        let owned: Vec<bool> = samplers.iter().map(|sampler| sampler.owned).collect();
+        let place = |tag| owner_of(tag).and_then(|kind| places.get(kind as usize).copied().flatten());
+        let wanted = |tag| place(tag).is_some_and(|at| owned[at]);
+        ground.index.for_each_wanted(wanted, |slot, tag, _| {
+            place(tag).into_iter().for_each(|at| samplers[at].pass(slot));
         });
     }
     Begun { chosen, climbs: samplers.into_iter().map(|sampler| sampler.climb).collect() }

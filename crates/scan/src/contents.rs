@@ -6,6 +6,7 @@ use crate::index::{Index, RAW, Tag, object_tag};
 use crate::layout::{Layout, Region};
 use crate::pool::{Place, PoolHead, PoolRead, read_again, read_pool};
 use crate::reader::{Reader, Window};
+use crate::tags::Tags;
 use crate::types::Types;
 use std::collections::BTreeMap;
 
@@ -65,7 +66,7 @@ pub(crate) fn contents<'a>(
         }
     }
     for region in &layout.regions {
-        if filler.spent > most_own_bytes {
+        if filler.spent + filler.out.index.wide_bytes() > most_own_bytes {
             filler.out.over_budget += length(*region);
             continue;
         }
@@ -120,7 +121,7 @@ impl Filler<'_, '_> {
         match read {
             PoolRead::Whole(head, absent, leads) => {
                 self.out.pools.lost += absent;
-                self.spent += self.tags.len() as u64 * 2 + 48;
+                self.spent += Tags::bytes_of(self.tags.len()) + 48;
                 self.out.index.add_pool((start, end), head.block, &self.tags, leads);
             }
             PoolRead::Torn | PoolRead::Gone => self.out.pools.lost += place.size,
@@ -135,7 +136,7 @@ impl Filler<'_, '_> {
             candidates: &mut self.candidates,
         };
         let (walk, slots) = walker.walk(heap);
-        self.spent += slots.tags.len() as u64 * 2 + (heap.end - heap.start) / 128;
+        self.spent += Tags::bytes_of(slots.tags.len()) + (heap.end - heap.start) / 128;
         let sum = self.out.arenas.entry(heap.arena).or_default();
         sum.bytes += heap.end - heap.start;
         sum.resident += self.layout.resident.within(heap.start, heap.end);
@@ -153,14 +154,14 @@ impl Filler<'_, '_> {
     fn single(&mut self, start: u64, end: u64) {
         let mut head = [0; 80];
         let got = self.reader.fill(start + 16, &mut head);
-        let kind = self.types.classify(&head[..got], end - start - 16, &self.out.index);
-        kind.iter().for_each(|kind| {
-            self.types.leads(*kind, &head[..got], end - start - 16);
+        let found = self.types.classify(&head[..got], end - start - 16, &self.out.index);
+        found.iter().for_each(|found| {
+            self.types.leads(*found, &head[..got], end - start - 16);
         });
         self.out.singles += 1;
         self.out.single_bytes += end - start;
         self.spent += 64;
-        self.out.index.add_single(start, end, kind.map_or(RAW, object_tag));
+        self.out.index.add_single(start, end, found.map_or(RAW, |found| object_tag(found.kind)));
     }
 }
 

@@ -173,20 +173,19 @@ impl Walker<'_, '_> {
         let tag = if state == State::Used {
             out.walk.live += chunk.size;
             let user = chunk.size - 8;
-            let kind =
-                self.types.classify(&chunk.peek[16..PEEK.min(chunk.size as usize + 8)], user, self.index);
-            if kind.is_none()
+            let block = &chunk.peek[16..PEEK.min(chunk.size as usize + 8)];
+            let found = self.types.classify(block, user, self.index);
+            if found.is_none()
                 && crate::cache::SIZES.contains(&chunk.size)
                 && self.candidates.len() < MOST_CANDIDATES
             {
                 self.candidates.push((chunk.at, chunk.size));
             }
-            if let Some(kind) = kind {
-                let block = &chunk.peek[16..PEEK.min(chunk.size as usize + 8)];
-                self.types.met(kind, block, chunk.at + 16);
-                self.types.leads(kind, block, user);
+            if let Some(found) = found {
+                self.types.met(found, block, chunk.at + 16);
+                self.types.leads(found, block, user);
             }
-            kind.map_or(RAW, object_tag)
+            found.map_or(RAW, |found| object_tag(found.kind))
         } else {
             out.walk.free += chunk.size;
             FREE

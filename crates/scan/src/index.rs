@@ -1,11 +1,15 @@
 //! Every block of memory an allocator handed out, found by any address inside it.
 //!
-//! Two bytes a block and one bit for each 16 bytes of a heap: the index of a process full of small blocks stays
+//! Half a byte a block (`tags.rs`) and one bit for each 16 bytes of a heap: the index of a process full of small blocks stays
 //! far below a tenth of it. Blocks are numbered ("slots") in the order of their addresses.
+
+mod each;
+
+pub(crate) use each::{Look, Visit};
 
 use crate::directory::{Directory, EXPECTED, HAS_RAW, LEAF};
 use crate::ranked::Ranked;
-use std::cell::Cell;
+use crate::tags::Tags;
 
 /// What a slot is. Below [`FIRST_OWNER`] it has no type; above, the type is that of the object, or of the owner.
 pub(crate) type Tag = u16;
@@ -89,6 +93,12 @@ struct Span {
     shape: Shape,
 }
 
+impl Span {
+    fn is_pool(&self) -> bool {
+        matches!(self.shape, Shape::Pool { .. })
+    }
+}
+
 /// Whether blocks lead anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leads {
@@ -100,26 +110,31 @@ pub(crate) enum Leads {
 #[derive(Default)]
 pub(crate) struct Index {
     spans: Vec<Span>,
-    tags: Vec<Cell<Tag>>,
+    tags: Tags,
     directory: Directory,
     low: u64,
     high: u64,
 }
 
 impl Index {
+    /// Bytes of tags that took more than they mostly do.
+    pub(crate) fn wide_bytes(&self) -> u64 {
+        self.tags.wide_bytes()
+    }
+
     /// Bytes this index takes, roughly.
     pub(crate) fn own_bytes(&self) -> u64 {
         let heaps = self.spans.iter().map(|span| match &span.shape {
             Shape::Heap(starts) => starts.own_bytes(),
             Shape::Pool { .. } | Shape::Single => 0,
         });
-        let fixed = self.spans.capacity() * size_of::<Span>() + self.tags.capacity() * 2;
-        heaps.sum::<u64>() + fixed as u64 + self.directory.own_bytes()
+        let spans = self.spans.capacity() * size_of::<Span>();
+        heaps.sum::<u64>() + spans as u64 + self.tags.own_bytes() + self.directory.own_bytes()
     }
 
     /// Gives back what was kept for more.
     pub(crate) fn shrink(&mut self) {
-        self.tags.shrink_to_fit();
+        self.tags.shrink();
         self.spans.shrink_to_fit();
     }
 
@@ -130,26 +145,42 @@ impl Index {
 
     /// Adds a pool with its blocks. Everything is added in ascending order of addresses.
     pub(crate) fn add_pool(&mut self, (start, end): (u64, u64), block: u32, tags: &[Tag], leads: Leads) {
-        self.add((start, end), Shape::Pool { block }, tags, leads);
+        let raw = tags.contains(&RAW);
+        if self.add((start, end), Shape::Pool { block }, (tags.len(), raw), leads) {
+            self.tags.extend(tags);
+        }
     }
 
     /// Adds a chunk with a mapping of its own.
     pub(crate) fn add_single(&mut self, start: u64, end: u64, tag: Tag) {
-        self.add((start, end), Shape::Single, &[tag], Leads::Somewhere);
+        if self.add((start, end), Shape::Single, (1, tag == RAW), Leads::Somewhere) {
+            self.tags.push(tag);
+        }
     }
 
     /// Adds a heap whose chunks begin at `starts` (bits of 16 bytes from `start`).
     pub(crate) fn add_heap(&mut self, start: u64, end: u64, heap: HeapSlots) {
         let shape = Shape::Heap(Box::new(Ranked::new(heap.bits)));
-        self.add((start, end), shape, &heap.tags, Leads::Somewhere);
+        let mut raw = false;
+        heap.tags.counts(0, heap.tags.len() as u32, |tag, _| raw |= tag == RAW);
+        if self.add((start, end), shape, (heap.tags.len(), raw), Leads::Somewhere) {
+            self.tags.append(&heap.tags);
+        }
     }
 
-    fn add(&mut self, (start, end): (u64, u64), shape: Shape, tags: &[Tag], leads: Leads) {
-        if self.tags.len() + tags.len() >= u32::MAX as usize || self.spans.len() >= EXPECTED as usize - 1 {
-            return;
+    /// Adds a span of `slots` blocks, some of them raw or none. Says whether there was room for it.
+    fn add(
+        &mut self,
+        (start, end): (u64, u64),
+        shape: Shape,
+        (slots, raw): (usize, bool),
+        leads: Leads,
+    ) -> bool {
+        if self.tags.len() + slots >= u32::MAX as usize || self.spans.len() >= EXPECTED as usize - 1 {
+            return false;
         }
         let number = self.spans.len() as u32 + 1;
-        let raw = if tags.contains(&RAW) { HAS_RAW } else { 0 };
+        let raw = if raw { HAS_RAW } else { 0 };
         let leaf = if leads == Leads::Nowhere { LEAF } else { 0 };
         match shape {
             Shape::Single => self.directory.set_wide(start, end, number | raw),
@@ -157,9 +188,9 @@ impl Index {
         }
         self.low = if self.spans.is_empty() { start } else { self.low.min(start) };
         self.high = self.high.max(end);
-        let (first, slots) = (self.tags.len() as u32, tags.len() as u32);
+        let (first, slots) = (self.tags.len() as u32, slots as u32);
         self.spans.push(Span { start, end, first, slots, leads, shape });
-        self.tags.extend(tags.iter().map(|tag| Cell::new(*tag)));
+        true
     }
 
     /// How many blocks.
@@ -169,13 +200,11 @@ impl Index {
 
     #[inline]
     pub(crate) fn tag(&self, id: u32) -> Tag {
-        self.tags.get(id as usize).map_or(FREE, Cell::get)
+        self.tags.get(id).unwrap_or(FREE)
     }
 
     pub(crate) fn set_tag(&self, id: u32, tag: Tag) {
-        if let Some(place) = self.tags.get(id as usize) {
-            place.set(tag);
-        }
+        self.tags.set(id, tag);
     }
 
     /// Lets [`Index::find_linked`] find a block although nothing around it leads anywhere.
@@ -235,9 +264,7 @@ impl Index {
     #[inline]
     pub(crate) fn in_pool(&self, address: u64) -> bool {
         let entry = self.directory.get(address);
-        let is_pool = |number: usize| {
-            self.spans.get(number).is_some_and(|span| matches!(span.shape, Shape::Pool { .. }))
-        };
+        let is_pool = |number: usize| self.spans.get(number).is_some_and(Span::is_pool);
         entry == EXPECTED || Self::number(entry).is_some_and(is_pool)
     }
 
@@ -305,80 +332,14 @@ impl Index {
         }
     }
 
+    /// The pool that the last block lies in, where it is one.
+    pub(crate) fn pool_near(&self, near: &Near) -> Option<(u64, u64)> {
+        self.spans.get(near.span).filter(|span| span.is_pool()).map(|span| (span.start, span.end))
+    }
+
     /// Where what the last block lies in ends.
     pub(crate) fn end_near(&self, near: &Near) -> u64 {
         self.spans.get(near.span).map_or(u64::MAX, |span| span.end)
-    }
-
-    /// Calls `each` with every slot in ascending order.
-    pub(crate) fn for_each(&self, each: impl FnMut(Slot, Tag, Home)) {
-        self.for_each_of(self.spans.iter(), each);
-    }
-
-    /// The same without the pools of which no block leads anywhere.
-    pub(crate) fn for_each_leading(&self, each: impl FnMut(Slot, Tag, Home)) {
-        self.for_each_of(self.leading(), each);
-    }
-
-    /// Every object of those, its type, and where reading on makes no sense: the next pool that leads nowhere.
-    pub(crate) fn for_each_object(&self, mut each: impl FnMut(Slot, u32, u64)) {
-        let ends = self.leading().map(|span| span.start).skip(1).chain([u64::MAX]);
-        for (span, next) in self.leading().zip(ends) {
-            let bound = if next == span.end { u64::MAX } else { span.end };
-            self.for_each_of(std::iter::once(span), |slot, tag, _| {
-                if let Some(kind) = object_of(tag) {
-                    each(slot, kind, bound);
-                }
-            });
-        }
-    }
-
-    fn leading(&self) -> impl Iterator<Item = &Span> {
-        self.spans.iter().filter(|span| span.leads == Leads::Somewhere)
-    }
-
-    fn for_each_of<'s>(
-        &'s self,
-        spans: impl Iterator<Item = &'s Span>,
-        mut each: impl FnMut(Slot, Tag, Home),
-    ) {
-        for span in spans {
-            let end = span.first + span.slots;
-            match &span.shape {
-                Shape::Pool { block } => (span.first..end).for_each(|id| {
-                    each(pool_slot(span.start, id, id - span.first, *block), self.tag(id), Home::Pool);
-                }),
-                Shape::Heap(starts) => self.for_each_chunk(span, starts, end, &mut each),
-                Shape::Single => {
-                    let slot = Slot { id: span.first, start: span.start + CHUNK_HEAD, end: span.end };
-                    each(slot, self.tag(span.first), Home::Mapping);
-                }
-            }
-        }
-    }
-
-    fn for_each_chunk(&self, span: &Span, starts: &Ranked, end: u32, each: &mut impl FnMut(Slot, Tag, Home)) {
-        let mut id = span.first;
-        let mut begun: Option<u64> = None;
-        let mut emit = |start: u64, stop: u64| {
-            if id < end {
-                each(Slot { id, start: start + CHUNK_HEAD, end: stop }, self.tag(id), Home::Heap);
-                id += 1;
-            }
-        };
-        for (at, bits) in starts.bits.iter().enumerate() {
-            let mut rest = *bits;
-            while rest != 0 {
-                let start = span.start + (at as u64 * 64 + u64::from(rest.trailing_zeros())) * 16;
-                if let Some(last) = begun.replace(start) {
-                    emit(last, start);
-                }
-                rest &= rest - 1;
-            }
-        }
-        if let Some(last) = begun {
-            emit(last, span.end);
-        }
     }
 }
 
@@ -391,13 +352,13 @@ fn pool_slot(start: u64, id: u32, number: u32, block: u32) -> Slot {
 #[derive(Default)]
 pub(crate) struct HeapSlots {
     bits: Vec<u64>,
-    pub(crate) tags: Vec<Tag>,
+    pub(crate) tags: Tags,
 }
 
 impl HeapSlots {
     /// For a heap of `length` bytes.
     pub(crate) fn new(length: u64) -> Self {
-        Self { bits: vec![0; (length / 1024 + 1) as usize], tags: Vec::new() }
+        Self { bits: vec![0; (length / 1024 + 1) as usize], tags: Tags::default() }
     }
 
     /// A chunk that begins `offset` bytes into the heap, after all others.
@@ -501,7 +462,7 @@ mod tests {
             for size in &sizes[..cut] { part.push(at, RAW); at += size * 16; }
             whole.truncate(place, cut);
             prop_assert_eq!(whole.bits, part.bits);
-            prop_assert_eq!(whole.tags, part.tags);
+            prop_assert_eq!(whole.tags.len(), part.tags.len());
         }
     }
 }

@@ -78,7 +78,7 @@ pub(crate) fn is_anonymous(mapping: &Mapping) -> bool {
 pub(crate) fn layout(reader: &Reader<'_>, facts: &Facts, pool: Option<u64>) -> Layout {
     let mut found = Layout::default();
     let mappings = reader.memory().mappings();
-    let mut finder = Finder { reader, pool, found: &mut found };
+    let mut finder = Finder { reader, pool, heads: Heads::default(), found: &mut found };
     for (at, mapping) in mappings.iter().enumerate() {
         let guard = at.checked_sub(1).map(|before| &mappings[before]);
         if is_stack(reader, mapping, guard, facts) {
@@ -99,7 +99,36 @@ pub(crate) fn layout(reader: &Reader<'_>, facts: &Facts, pool: Option<u64>) -> L
 struct Finder<'a, 'b> {
     reader: &'a Reader<'a>,
     pool: Option<u64>,
+    heads: Heads,
     found: &'b mut Layout,
+}
+
+/// Bytes that tell what begins at a place.
+const HEAD: usize = 48;
+/// Pools whose heads are read at once.
+const POOLS: usize = 64;
+
+/// Heads of places where pools are expected, because one was just before them.
+#[derive(Default)]
+struct Heads {
+    start: u64,
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl Heads {
+    /// The head at `at`, if it is one of these.
+    fn get(&self, at: u64, pool: u64) -> Option<[u8; HEAD]> {
+        let offset = at.checked_sub(self.start).filter(|offset| offset.is_multiple_of(pool))?;
+        let number = usize::try_from(offset / pool).ok().filter(|number| *number < self.count)?;
+        self.bytes.get(number * HEAD..)?.first_chunk().copied()
+    }
+
+    fn read(&mut self, reader: &Reader<'_>, at: u64, end: u64, pool: u64) {
+        let places: Vec<u64> = (at..end).step_by(pool as usize).take(POOLS).collect();
+        self.bytes.resize(POOLS * HEAD, 0);
+        (self.start, self.count) = (at, reader.fill_each(&places, HEAD, &mut self.bytes));
+    }
 }
 
 impl Finder<'_, '_> {
@@ -148,10 +177,7 @@ impl Finder<'_, '_> {
     }
 
     fn piece(&mut self, at: u64, end: u64, sure: bool) -> Option<u64> {
-        let mut head = [0; 48];
-        if self.reader.fill(at, &mut head) < head.len() {
-            return None;
-        }
+        let head = self.head(at, end)?;
         if let Some(heap) = self.thread_heap(&head, at, end) {
             self.found.regions.push(Region::Heap(heap));
             return Some(heap.end);
@@ -166,6 +192,22 @@ impl Finder<'_, '_> {
         PoolHead::read(&head, at, size)?;
         self.found.regions.push(Region::Pool(Place { address: at, size }));
         Some(at + size)
+    }
+
+    /// The first bytes at `at`. Behind a pool there is mostly another one, so the next ones are read as well.
+    fn head(&mut self, at: u64, end: u64) -> Option<[u8; HEAD]> {
+        let behind = |size: &u64| {
+            let last = self.found.regions.last();
+            matches!(last, Some(Region::Pool(place)) if place.address + size == at)
+        };
+        if let Some(size) = self.pool.filter(behind) {
+            if self.heads.get(at, size).is_none() {
+                self.heads.read(self.reader, at, end, size);
+            }
+            return self.heads.get(at, size);
+        }
+        let mut head = [0; HEAD];
+        (self.reader.fill(at, &mut head) == head.len()).then_some(head)
     }
 
     /// Whether a mapping ends at `at` or something known begins there.

@@ -31,6 +31,7 @@ mod report;
 mod scan;
 mod stacks;
 mod suspects;
+mod tags;
 mod totals;
 mod tree;
 mod types;

@@ -1,6 +1,6 @@
 //! The words of a block by which it holds others: for the pass that remembers them, and for finding one of them again.
 
-use crate::index::{Index, RAW, Slot, object_of, owner_of};
+use crate::index::{Index, RAW, Slot, Tag, object_of, owner_of};
 use crate::memory::Facts;
 use crate::names::{DICT_KEYS, DICT_USED, Table};
 use crate::reader::{Reader, Window, plausible, word};
@@ -153,13 +153,12 @@ impl Links {
             return None;
         }
         let slot = index.find(address)?;
-        self.holds_at(index, slot, address).then_some(slot)
+        self.holds_at(slot, index.tag(slot.id), address).then_some(slot)
     }
 
     /// Whether a pointer to `address` holds the block it lies in.
     #[inline]
-    pub(crate) fn holds_at(&self, index: &Index, slot: Slot, address: u64) -> bool {
-        let tag = index.tag(slot.id);
+    pub(crate) fn holds_at(&self, slot: Slot, tag: Tag, address: u64) -> bool {
         match object_of(tag).and_then(|kind| self.get(kind)) {
             Some(lead) => slot.start + lead.at == address,
             None => tag == RAW || owner_of(tag).is_some(),

@@ -42,6 +42,14 @@ pub trait Memory {
 
     /// Fills `into` from `address` on and gives how many bytes were read: fewer at a hole, 0 where nothing is.
     fn read(&self, address: u64, into: &mut [u8]) -> usize;
+
+    /// Fills the pieces of `length` bytes of `into` from the addresses, one each, and gives how many were read whole: it ends
+    /// at the first that could not be.
+    fn read_each(&self, addresses: &[u64], length: usize, into: &mut [u8]) -> usize {
+        let mut pieces = addresses.iter().zip(into.chunks_exact_mut(length.max(1)));
+        let all = pieces.len();
+        pieces.position(|(address, piece)| self.read(*address, piece) < length).unwrap_or(all)
+    }
 }
 
 /// Where a scan must look for Python; the live side reads it from the ELF files of the target.

@@ -12,6 +12,8 @@ use crate::reader::{Reader, Window, plausible, word};
 use crate::suspects::{LARGEST_TABLE, MOST_FOUND, Place};
 use crate::types::Types;
 
+/// Objects up to this size are read at once.
+const SMALL: u64 = 4 << 10;
 /// Larger raw blocks are read on only if they look like tables of pointers.
 const WHOLE: u64 = 64 << 10;
 /// One word of this many must be a pointer for a large block to be read on.
@@ -103,19 +105,26 @@ struct Source {
 
 impl Search<'_, '_> {
     fn objects(&mut self) {
-        let index = self.begin.index;
-        index.for_each_object(|slot, kind, bound| self.object(slot, kind, bound));
+        let Begin { reader, index, .. } = self.begin;
+        for stretch in index.stretches() {
+            if let Some(pool) = stretch.pool() {
+                self.window.load(reader, pool, stretch.far);
+            }
+            index.for_each_object(&stretch, |slot, kind| self.object(slot, kind, stretch.far));
+        }
     }
 
     fn object(&mut self, slot: Slot, kind: u32, bound: u64) {
-        let Begin { reader, index, links, .. } = self.begin;
+        let links = self.begin.links;
         let Some(lead) = links.get(kind).filter(|lead| !lead.is_leaf()) else { return };
         let from = Source { id: slot.id, kind, part: Some(Part::Objects).filter(|_| lead.holds), bound };
-        for range in links.words(lead, slot) {
-            if range.0 < range.1 {
+        let ranges = links.words(lead, slot);
+        if !self.small(slot, ranges, from) {
+            ranges.into_iter().filter(|range| range.0 < range.1).for_each(|range| {
                 self.range(range, from);
-            }
+            });
         }
+        let Begin { reader, index, .. } = self.begin;
         if self.edges.is_some()
             && reader.effort() < self.limit
             && let Some(range) = links.new_table((reader, index), &mut self.window, (slot, lead))
@@ -125,6 +134,24 @@ impl Search<'_, '_> {
         if let Some(edges) = self.edges.as_mut() {
             edges.end(Part::Objects, slot.id);
         }
+    }
+
+    /// The words of a small object, which are read at once. Says no where it is not small or not all of it is resident.
+    #[inline]
+    fn small(&mut self, slot: Slot, ranges: [(u64, u64); 2], from: Source) -> bool {
+        let size = slot.end - slot.start;
+        let Self { begin, next, window, edges, .. } = self;
+        let bytes =
+            if size <= SMALL { window.at(begin.reader, slot.start, size as usize, from.bound) } else { None };
+        let Some(bytes) = bytes else { return false };
+        let mut edges = edges.as_mut().zip(from.part);
+        for (start, end) in ranges {
+            let part = bytes.get((start - slot.start) as usize..(end - slot.start) as usize);
+            for stored in part.unwrap_or_default().as_chunks::<8>().0 {
+                follow(begin, next, &mut edges, from, u64::from_le_bytes(*stored));
+            }
+        }
+        true
     }
 
     /// The entries of a container whose table is no block: nobody owns it, but what it leads to is held.
@@ -144,33 +171,10 @@ impl Search<'_, '_> {
     fn range(&mut self, range: (u64, u64), from: Source) -> Led {
         let mut led = Led::Nowhere;
         let Self { begin, next, window, edges, .. } = self;
-        let Begin { reader, index, types, links, .. } = *begin;
         let mut edges = edges.as_mut().zip(from.part);
-        window.words_before(reader, range, from.bound, |_, stored| {
-            let address = unmarked(stored);
-            if !plausible(address) || !index.covers(address) {
-                return;
-            }
-            // A pointer with a mark other than that of an instance's values (3.12) holds, but owns nothing.
-            let owns = stored & 7 == 7 || stored.trailing_zeros() >= 2;
-            if owns {
+        window.words_before(begin.reader, range, from.bound, |_, stored| {
+            if follow(begin, next, &mut edges, from, stored) == Led::Somewhere {
                 led = Led::Somewhere;
-            }
-            let Some((edges, part)) = edges.as_mut() else {
-                if let Some(slot) = index.find_raw(address).filter(|_| owns) {
-                    claim(index, types, next, slot.id, from.kind);
-                }
-                return;
-            };
-            let Some(slot) = index.find_linked(address) else { return };
-            let tag = index.tag(slot.id);
-            if tag == RAW || owner_of(tag).is_some() {
-                if owns {
-                    claim(index, types, next, slot.id, from.kind);
-                }
-                edges.push(*part, from.id, slot.id);
-            } else if links.holds_at(index, slot, address) && worth(begin, edges, from, slot, tag) {
-                edges.push(*part, from.id, slot.id);
             }
         });
         led
@@ -188,6 +192,10 @@ impl Search<'_, '_> {
             let (Some(slot), Some(kind)) = (slot, owner_of(self.begin.index.tag(id))) else {
                 continue;
             };
+            // Nearly all tables of a pool belong to some object: it is read at once.
+            if let Some(pool) = self.begin.index.pool_near(&near).filter(|_| part == Part::Tables) {
+                self.window.load(self.begin.reader, pool, pool.1);
+            }
             let size = (slot.end - slot.start) & !7;
             let whole = size <= WHOLE || self.mostly_pointers(slot) || self.pointers_inside(slot);
             let end = slot.start + if whole { size } else { 4096 };
@@ -240,6 +248,42 @@ impl Search<'_, '_> {
             good * 4 > all
         })
     }
+}
+
+/// Claims what a word leads to, and remembers it. Says whether it could own something.
+#[inline]
+fn follow(
+    begin: &Begin<'_, '_>,
+    next: &mut Frontier,
+    edges: &mut Option<(&mut Edges, Part)>,
+    from: Source,
+    stored: u64,
+) -> Led {
+    let Begin { index, types, links, .. } = *begin;
+    let address = unmarked(stored);
+    if !plausible(address) || !index.covers(address) {
+        return Led::Nowhere;
+    }
+    // A pointer with a mark other than that of an instance's values (3.12) holds, but owns nothing.
+    let owns = stored & 7 == 7 || stored.trailing_zeros() >= 2;
+    let led = if owns { Led::Somewhere } else { Led::Nowhere };
+    let Some((edges, part)) = edges.as_mut() else {
+        if let Some(slot) = index.find_raw(address).filter(|_| owns) {
+            claim(index, types, next, slot.id, from.kind);
+        }
+        return led;
+    };
+    let Some(slot) = index.find_linked(address) else { return led };
+    let tag = index.tag(slot.id);
+    if tag == RAW || owner_of(tag).is_some() {
+        if owns {
+            claim(index, types, next, slot.id, from.kind);
+        }
+        edges.push(*part, from.id, slot.id);
+    } else if links.holds_at(slot, tag, address) && worth(begin, edges, from, slot, tag) {
+        edges.push(*part, from.id, slot.id);
+    }
+    led
 }
 
 /// Whether it matters that a block leads to an object: not when that leads nowhere and nobody asks for it. Objects before

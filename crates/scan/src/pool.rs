@@ -89,10 +89,10 @@ pub(crate) fn read_pool(
     for (number, tag) in tags.iter_mut().enumerate().filter(|(_, tag)| **tag == RAW) {
         let at = POOL_HEAD as usize + number * size;
         let Some(block) = bytes.get(at..at + size) else { continue };
-        if let Some(kind) = types.classify(block, size as u64, index) {
-            *tag = object_tag(kind);
-            types.met(kind, block, address + at as u64);
-            if types.leads(kind, block, size as u64) {
+        if let Some(found) = types.classify(block, size as u64, index) {
+            *tag = object_tag(found.kind);
+            types.met(found, block, address + at as u64);
+            if types.leads(found, block, size as u64) {
                 leads = Leads::Somewhere;
             }
         } else {

@@ -4,7 +4,7 @@
 //! may start from are chosen now and kept. By bytes, evenly over all objects of the type, whatever their number.
 
 use crate::frontier::Frontier;
-use crate::index::{Index, Slot, object_of};
+use crate::index::{Home, Index, Look, Slot, Tag, Visit, object_of};
 
 /// Objects kept of a type.
 const MOST: usize = 64;
@@ -36,6 +36,11 @@ impl Thinned {
         }
     }
 
+    /// Whether none of `bytes` more would be taken.
+    fn is_far(&self, bytes: u64) -> bool {
+        self.passed + bytes < self.next
+    }
+
     fn take(&mut self, id: u32) {
         if self.kept.len() == MOST {
             self.step = (self.step * 2).max(self.passed / (MOST as u64 / 2));
@@ -65,15 +70,40 @@ fn spaced(kept: &[(u32, u64)], step: u64) -> Vec<(u32, u64)> {
     kept.iter().filter(far).copied().collect()
 }
 
+/// By type.
+struct Kinds(Vec<Thinned>);
+
+impl Kinds {
+    fn of(&mut self, tag: Tag) -> Option<&mut Thinned> {
+        object_of(tag).and_then(|kind| self.0.get_mut(kind as usize))
+    }
+}
+
+impl Visit for Kinds {
+    fn pool(&mut self, bytes: u64, tags: &[(Tag, u32)]) -> Look {
+        let mut far = |(tag, count): &(Tag, u32)| {
+            self.of(*tag).is_none_or(|kind| kind.is_far(bytes * u64::from(*count)))
+        };
+        if !tags.iter().all(&mut far) {
+            return Look::Closer;
+        }
+        for (tag, count) in tags {
+            self.of(*tag).into_iter().for_each(|kind| kind.passed += bytes * u64::from(*count));
+        }
+        Look::Pass
+    }
+
+    fn block(&mut self, slot: Slot, tag: Tag, _: Home) {
+        self.of(tag).into_iter().for_each(|kind| kind.pass(slot.id, slot.end - slot.start));
+    }
+}
+
 impl Samples {
     /// Goes over all objects once; `types` is how many types there are.
     pub(crate) fn take(index: &mut Index, types: usize) -> Self {
-        let mut kinds = vec![Thinned::default(); types];
-        index.for_each(|slot, tag, _| {
-            if let Some(kind) = object_of(tag).and_then(|kind| kinds.get_mut(kind as usize)) {
-                kind.pass(slot.id, slot.end - slot.start);
-            }
-        });
+        let mut kinds = Kinds(vec![Thinned::default(); types]);
+        index.visit(&mut kinds);
+        let Kinds(kinds) = kinds;
         let mut asked = Frontier::new(index.slots());
         for (id, _) in kinds.iter().flat_map(|kind| &kind.kept) {
             asked.insert(*id);

@@ -66,6 +66,14 @@ impl<'a> Reader<'a> {
         got
     }
 
+    /// Fills pieces of `length` bytes from many addresses at once; gives how many.
+    pub(crate) fn fill_each(&self, addresses: &[u64], length: usize, into: &mut [u8]) -> usize {
+        let got = self.memory.read_each(addresses, length, into).min(addresses.len());
+        self.reads.set(self.reads.get() + 1);
+        self.read_bytes.set(self.read_bytes.get() + (got * length) as u64);
+        got
+    }
+
     /// Fills `into` whole through the cache, or says no.
     pub(crate) fn cached(&self, address: u64, into: &mut [u8]) -> bool {
         let mut done = 0;
@@ -176,6 +184,16 @@ impl Window {
     /// Forgets what was read, and reads little again at first.
     pub(crate) fn clear(&mut self) {
         (self.start, self.length, self.ahead) = (0, 0, LEAST_AHEAD);
+    }
+
+    /// Reads `[start, end)` at once where all of it will be asked for, and on up to `far` as the buffer goes.
+    pub(crate) fn load(&mut self, reader: &Reader<'_>, (start, end): (u64, u64), far: u64) {
+        let inside = start >= self.start && end <= self.start.saturating_add(self.length as u64);
+        if !inside {
+            let want = self.buffer.len().min(far.max(end).saturating_sub(start) as usize);
+            (self.start, self.ahead) = (start, LEAST_AHEAD);
+            self.length = reader.fill(start, &mut self.buffer[..want]);
+        }
     }
 
     /// At least `need` bytes from `address` on, as many as are at hand; reads on, but never past `end`.

@@ -301,29 +301,31 @@ impl Finder<'_, '_, '_> {
         let roles: Vec<Role> = types.map(|(kind, found)| Role::of(kind as u32, found, &wanted)).collect();
         let users_of = self.graph.map(|graph| self.leading_to(graph, tables));
         let mut window = Window::new(64 << 10);
-        self.ground.index.for_each_object(|slot, kind, _| {
-            let role = roles.get(kind as usize).copied().unwrap_or_default();
-            if role == Role::default() {
-                return;
-            }
-            let Some(found) = self.ground.types.get(kind) else { return };
-            let at = object_at(self.ground, slot, found);
-            if role.cache && users.caches.len() < MOST_FOUND {
-                users.caches.push(at);
-            }
-            if role.instance && users.instances.len() < MOST_OBJECTS {
-                users.instances.push((kind, at));
-            }
-            if role.dict
-                && users_of.as_ref().is_none_or(|users| users.contains(&slot.id))
-                && let Some(bytes) = window.at(self.ground.reader, at, 48, u64::MAX)
-            {
-                let (keys, values) = (word(bytes, DICT_KEYS as usize), word(bytes, DICT_VALUES as usize));
-                if values == 0 && tables.contains(&keys) {
-                    users.dicts.insert(keys, at);
+        let role =
+            |tag| object_of(tag).and_then(|kind| roles.get(kind as usize).copied()).unwrap_or_default();
+        self.ground.index.for_each_wanted(
+            |tag| role(tag) != Role::default(),
+            |slot, tag, _| {
+                let (Some(kind), role) = (object_of(tag), role(tag)) else { return };
+                let Some(found) = self.ground.types.get(kind) else { return };
+                let at = object_at(self.ground, slot, found);
+                if role.cache && users.caches.len() < MOST_FOUND {
+                    users.caches.push(at);
                 }
-            }
-        });
+                if role.instance && users.instances.len() < MOST_OBJECTS {
+                    users.instances.push((kind, at));
+                }
+                if role.dict
+                    && users_of.as_ref().is_none_or(|users| users.contains(&slot.id))
+                    && let Some(bytes) = window.at(self.ground.reader, at, 48, u64::MAX)
+                {
+                    let (keys, values) = (word(bytes, DICT_KEYS as usize), word(bytes, DICT_VALUES as usize));
+                    if values == 0 && tables.contains(&keys) {
+                        users.dicts.insert(keys, at);
+                    }
+                }
+            },
+        );
         users
     }
 

@@ -1,7 +1,7 @@
 //! Sums over the index: by type, by arena, by size.
 
 use crate::contents::Contents;
-use crate::index::{CACHED, CHUNK_HEAD, Home, RAW, Slot, Tag, object_of, owner_of};
+use crate::index::{CACHED, CHUNK_HEAD, Home, Look, RAW, Slot, Tag, Visit, object_of, owner_of};
 use crate::layout::Layout;
 use crate::reader::Resident;
 use crate::report::{Arena, Native, SizeUse, TypeUse};
@@ -44,34 +44,67 @@ pub(crate) fn totals(layout: &Layout, contents: &Contents, types: &mut Types<'_>
         lost: contents.pools.lost + contents.arenas.values().map(|arena| arena.walk.lost).sum::<u64>(),
         ..Totals::default()
     };
-    contents.index.for_each(|slot, tag, home| sum.add(&layout.resident, types, (slot, tag, home)));
+    contents.index.visit(&mut Summing { sum: &mut sum, resident: &layout.resident, types });
     sum
 }
 
-impl Totals {
-    fn add(&mut self, resident: &Resident, types: &mut Types<'_>, (slot, tag, home): (Slot, Tag, Home)) {
-        let in_pool = home == Home::Pool;
-        let start = if in_pool { slot.start } else { slot.start - CHUNK_HEAD };
+struct Summing<'s, 't> {
+    sum: &'s mut Totals,
+    resident: &'s Resident,
+    types: &'s mut Types<'t>,
+}
+
+impl Visit for Summing<'_, '_> {
+    /// Blocks of pools are small: no need to look at each.
+    fn pool(&mut self, bytes: u64, tags: &[(Tag, u32)]) -> Look {
+        for (tag, count) in tags {
+            let count = u64::from(*count);
+            let alike = Alike { count, size: bytes, bytes: bytes * count, here: bytes * count };
+            self.sum.add(self.types, (alike, *tag, Home::Pool));
+        }
+        Look::Pass
+    }
+
+    fn block(&mut self, slot: Slot, tag: Tag, home: Home) {
+        let start = if home == Home::Pool { slot.start } else { slot.start - CHUNK_HEAD };
         let size = slot.end - start;
-        let here = if size < SMALL { size } else { resident.within(start, slot.end) };
+        let here = if size < SMALL { size } else { self.resident.within(start, slot.end) };
+        self.sum.add(self.types, (Alike { count: 1, size, bytes: size, here }, tag, home));
+    }
+}
+
+/// Blocks of one size.
+#[derive(Clone, Copy)]
+struct Alike {
+    count: u64,
+    /// Bytes of one.
+    size: u64,
+    /// Bytes of all, and how many of them are resident.
+    bytes: u64,
+    here: u64,
+}
+
+impl Totals {
+    fn add(&mut self, types: &mut Types<'_>, (blocks, tag, home): (Alike, Tag, Home)) {
+        let Alike { count, size, bytes, here } = blocks;
         if let Some(found) = object_of(tag).and_then(|kind| types.all.get_mut(kind as usize)) {
-            found.count += 1;
+            found.count += count;
             found.own += here;
-            found.absent += size - here;
+            found.absent += bytes - here;
             self.objects += here;
         } else if let Some(found) = owner_of(tag).and_then(|kind| types.all.get_mut(kind as usize)) {
             found.owned += here;
-            found.absent += size - here;
+            found.absent += bytes - here;
             self.owned += here;
-        } else if tag == RAW && in_pool {
+        } else if tag == RAW && home == Home::Pool {
             self.python_raw += here;
         } else if tag == RAW {
             self.unowned += here;
-            self.unowned_allocated += size;
+            self.unowned_allocated += bytes;
             if self.sizes.len() < MOST_SIZES || self.sizes.contains_key(&size) {
                 let entry = self.sizes.entry(size).or_default();
-                entry.0 += 1;
-                entry.1 += size;
+                entry.0 += count;
+                entry.1 += bytes;
             }
         } else {
             debug_assert!(tag == CACHED || tag == 0, "a tag without a meaning");

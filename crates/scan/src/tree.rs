@@ -12,7 +12,7 @@ use crate::index::object_of;
 use crate::names;
 use crate::reader::{Window, word};
 use crate::stacks::live_stacks;
-use crate::types::{Family, Version};
+use crate::types::{Family, Type, Version};
 use rustc_hash::FxHashMap;
 
 /// Levels of the search: a linked list can be long.
@@ -97,15 +97,18 @@ impl Search<'_, '_, '_, '_> {
     fn modules(&mut self) {
         let ground = self.ground;
         let mut window = Window::new(64 << 10);
-        ground.index.for_each_leading(|slot, tag, _| {
-            let Some(found) = object_of(tag).and_then(|kind| ground.types.get(kind)) else { return };
-            let dict = if ground.module_type == Some(found.address) {
-                let at = object_at(ground, slot, found);
-                window.at(ground.reader, at, 24, u64::MAX).map(|bytes| word(bytes, 16))
-            } else if ground.module_type.is_none() && found.family() == Family::Dict {
-                Some(object_at(ground, slot, found))
-            } else {
-                None
+        let type_of = |tag| object_of(tag).and_then(|kind| ground.types.get(kind));
+        let is_space = |found: &Type| match ground.module_type {
+            Some(module) => found.address == module,
+            None => found.family() == Family::Dict,
+        };
+        let wanted = |tag| type_of(tag).is_some_and(is_space);
+        ground.index.for_each_wanted(wanted, |slot, tag, _| {
+            let Some(found) = type_of(tag) else { return };
+            let at = object_at(ground, slot, found);
+            let dict = match ground.module_type {
+                Some(_) => window.at(ground.reader, at, 24, u64::MAX).map(|bytes| word(bytes, 16)),
+                None => Some(at),
             };
             let space = dict.filter(|dict| names::is_namespace(ground.reader, ground.types.version, *dict));
             if let Some(slot) = space.and_then(|dict| ground.index.find(dict)) {
@@ -132,12 +135,9 @@ impl Search<'_, '_, '_, '_> {
             });
         }
         if ground.frame_type.is_some() && !new {
-            ground.index.for_each_leading(|slot, tag, _| {
-                let found = object_of(tag).and_then(|kind| ground.types.get(kind));
-                if found.is_some_and(|found| ground.frame_type == Some(found.address)) {
-                    self.root(slot.id);
-                }
-            });
+            let type_of = |tag| object_of(tag).and_then(|kind| ground.types.get(kind));
+            let wanted = |tag| type_of(tag).is_some_and(|found| ground.frame_type == Some(found.address));
+            ground.index.for_each_wanted(wanted, |slot, _, _| self.root(slot.id));
         }
     }
 

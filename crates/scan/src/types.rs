@@ -157,7 +157,47 @@ impl Type {
     }
 }
 
-const NEAR: usize = 1 << 15;
+/// Types that are found at once.
+const NEAR: usize = 1 << 13;
+
+/// What the first look at a block needs of a type, or that there is none at an address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    address: u64,
+    pub(crate) kind: u32,
+    /// Bytes that its objects have at least, with what is before them.
+    least: u32,
+    lead: u32,
+    /// The words that could lead anywhere, where they are the same for all its objects.
+    words: Option<(u16, u16)>,
+    text: bool,
+    leads: bool,
+}
+
+impl Known {
+    const NOTHING: Self =
+        Self { address: 0, kind: NONE, least: 0, lead: 0, words: None, text: false, leads: false };
+
+    fn new(kind: u32, found: &Type, version: Version) -> Self {
+        let least = if found.family() == Family::Str { 0 } else { found.lead + found.basic };
+        let (head, from, to) = found.pointers(u64::MAX, version);
+        let words = u16::try_from(from).ok().zip(u16::try_from(to).ok());
+        Self {
+            words: words.filter(|_| head == 0 && (least > 0 || from == to)),
+            address: found.address,
+            kind,
+            least: least as u32,
+            lead: found.lead as u32,
+            text: found.compact_text,
+            leads: found.leads,
+        }
+    }
+
+    /// Where it is kept among those that are found at once.
+    fn place(address: u64) -> usize {
+        (address >> 4 ^ address >> 16) as usize % NEAR
+    }
+}
 
 /// All types met so far.
 pub(crate) struct Types<'a> {
@@ -167,8 +207,8 @@ pub(crate) struct Types<'a> {
     /// Bytes of a debug allocator's own head before each block.
     skip: usize,
     known: FxHashMap<u64, u32>,
-    /// Quick answers, by address: a type, or that there is none.
-    near: Vec<(u64, u32)>,
+    /// Quick answers, by address.
+    near: Vec<Known>,
     pub(crate) all: Vec<Type>,
     /// Types that did not fit any more.
     pub(crate) lost: u64,
@@ -182,7 +222,7 @@ const NONE: u32 = u32::MAX;
 
 impl<'a> Types<'a> {
     pub(crate) fn new(reader: &'a Reader<'a>, version: Version, type_type: u64, skip: usize) -> Self {
-        let near = vec![(0, NONE); NEAR];
+        let near = vec![Known::NOTHING; NEAR];
         let mappings = reader.memory().mappings().iter();
         let writable = mappings.filter(|map| map.writable && !map.shared).map(|map| (map.start, map.end));
         Self {
@@ -201,8 +241,8 @@ impl<'a> Types<'a> {
 
     /// Takes note of an object that was just met: a text may be a name that is looked for.
     #[inline]
-    pub(crate) fn met(&mut self, kind: u32, block: &[u8], at: u64) {
-        if self.all[kind as usize].compact_text {
+    pub(crate) fn met(&mut self, found: Known, block: &[u8], at: u64) {
+        if found.text {
             self.names.hear(block.get(self.skip..).unwrap_or_default(), at + self.skip as u64);
         }
     }
@@ -210,13 +250,29 @@ impl<'a> Types<'a> {
     /// Whether objects of the type lead to other blocks, now that one more was read: `block` is what was seen of it, of a
     /// block of `size` bytes. A type leads when a word of some object of it could be a pointer: numbers never do.
     #[inline]
-    pub(crate) fn leads(&mut self, kind: u32, block: &[u8], size: u64) -> bool {
-        let Some(found) = self.all.get_mut(kind as usize) else { return true };
+    pub(crate) fn leads(&mut self, found: Known, block: &[u8], size: u64) -> bool {
+        found.leads
+            || match found.words {
+                Some((from, to)) => {
+                    let part = block.get(self.skip + usize::from(from)..self.skip + usize::from(to));
+                    let pointer = |word: &[u8; 8]| plausible(unmarked(u64::from_le_bytes(*word)));
+                    part.is_none_or(|part| part.as_chunks().0.iter().any(pointer))
+                        && self.now_leads(found, block, size)
+                }
+                None => self.now_leads(found, block, size),
+            }
+    }
+
+    fn now_leads(&mut self, known: Known, block: &[u8], size: u64) -> bool {
+        let Some(found) = self.all.get_mut(known.kind as usize) else { return true };
         if !found.leads {
             let (head, from, to) = found.pointers(size.saturating_sub(self.skip as u64), self.version);
             let mut words =
                 (0..head).step_by(8).chain((from..to).step_by(8)).map(|at| self.skip + at as usize);
             found.leads = words.any(|at| at + 8 > block.len() || plausible(unmarked(word(block, at))));
+            if found.leads {
+                self.near[Known::place(known.address)] = Known::new(known.kind, found, self.version);
+            }
         }
         found.leads
     }
@@ -237,7 +293,7 @@ impl<'a> Types<'a> {
 
     /// The type whose object lies in this block, given its first bytes and its whole size.
     #[inline]
-    pub(crate) fn classify(&mut self, head: &[u8], size: u64, index: &Index) -> Option<u32> {
+    pub(crate) fn classify(&mut self, head: &[u8], size: u64, index: &Index) -> Option<Known> {
         if self.type_type == 0 {
             return None;
         }
@@ -251,12 +307,9 @@ impl<'a> Types<'a> {
             if !self.version.lives(word(head, lead)) || !plausible(address) {
                 continue;
             }
-            let Some(kind) = self.at(address, index) else { continue };
-            let found = &self.all[kind as usize];
-            if found.lead == lead as u64
-                && (found.family() == Family::Str || found.lead + found.basic <= size)
-            {
-                return Some(kind);
+            let Some(found) = self.at(address, index) else { continue };
+            if found.lead as usize == lead && u64::from(found.least) <= size {
+                return Some(found);
             }
         }
         None
@@ -264,14 +317,21 @@ impl<'a> Types<'a> {
 
     /// The type at an address, if one is.
     #[inline]
-    pub(crate) fn at(&mut self, address: u64, index: &Index) -> Option<u32> {
-        let place = (address >> 4 ^ address >> 16) as usize % NEAR;
-        if self.near[place].0 == address {
-            return Some(self.near[place].1).filter(|kind| *kind != NONE);
+    fn at(&mut self, address: u64, index: &Index) -> Option<Known> {
+        let mut found = self.near[Known::place(address)];
+        if found.address != address {
+            found = self.look_for(address, index);
         }
-        let found = self.known.get(&address).copied().or_else(|| self.look(address, index));
-        self.near[place] = (address, found.unwrap_or(NONE));
-        found
+        (found.kind != NONE).then_some(found)
+    }
+
+    #[cold]
+    fn look_for(&mut self, address: u64, index: &Index) -> Known {
+        let kind = self.known.get(&address).copied().or_else(|| self.look(address, index));
+        let found = kind.and_then(|kind| Some(Known::new(kind, self.all.get(kind as usize)?, self.version)));
+        let known = found.unwrap_or(Known { address, ..Known::NOTHING });
+        self.near[Known::place(address)] = known;
+        known
     }
 
     fn look(&mut self, address: u64, index: &Index) -> Option<u32> {

@@ -36,6 +36,8 @@ use std::time::{Duration, Instant};
 const MAPS_CAP: u64 = 16 << 20;
 /// Pages whose state is asked for at once when a single one is wanted.
 const WINDOW_PAGES: u64 = 512;
+/// Pieces that the kernel reads at once.
+const MOST_PIECES: usize = 1024;
 /// How long an answer about a window is believed: the job frees and swaps while we read.
 const FRESH: Duration = Duration::from_millis(10);
 
@@ -212,6 +214,29 @@ impl LiveMemory {
                 0
             }
         }
+    }
+
+    /// Fills the pieces of `length` bytes of `into` from the addresses, one each, as far as pages are there; gives how many
+    /// were read whole, up to the first that could not be.
+    pub fn read_each(&self, addresses: &[u64], length: usize, into: &mut [u8]) -> usize {
+        let there = |address: &&u64| self.present_from(**address, length as u64) == length as u64;
+        let wanted = addresses.iter().take_while(there).take(MOST_PIECES).count();
+        let wanted = wanted.min(into.len().checked_div(length).unwrap_or(0));
+        let (addresses, into) = (&addresses[..wanted], &mut into[..wanted * length]);
+        let read = self.read_each_directly(addresses, length, into);
+        let rest = addresses.iter().zip(into.chunks_exact_mut(length.max(1))).skip(read);
+        let more = rest.map(|(address, piece)| self.read(*address, piece) == length);
+        read + more.take_while(|whole| *whole).count()
+    }
+
+    fn read_each_directly(&self, addresses: &[u64], length: usize, into: &mut [u8]) -> usize {
+        let Some(pid) = self.direct.get().filter(|_| !into.is_empty()) else { return 0 };
+        let piece = |address: &u64| nix::sys::uio::RemoteIoVec { base: *address as usize, len: length };
+        let there: Vec<_> = addresses.iter().map(piece).collect();
+        let read =
+            nix::sys::uio::process_vm_readv(pid, &mut [io::IoSliceMut::new(into)], &there).unwrap_or(0);
+        self.read_bytes.set(self.read_bytes.get() + read as u64);
+        read / length
     }
 
     /// How many bytes from `address` on, at most `length`, lie in pages that are there.

@@ -173,6 +173,26 @@ fn bytes_come_as_they_are_and_stop_at_a_hole() {
 }
 
 #[test]
+fn many_places_are_read_at_once_up_to_the_first_that_is_not_there() {
+    let target = Target::start();
+    let pid = target.child.id();
+    let memory = || LiveMemory::open(&Root::live(), pid).known().unwrap();
+    let places: Vec<u64> = (0..3000).map(|page| target.pattern + page * 4096).collect();
+    let mut with_hole = places[..5].to_vec();
+    with_hole.extend([target.hole, target.pattern]);
+    for memory in [memory(), memory().directly(pid)] {
+        let mut bytes = vec![0; places.len() * 8];
+        let count = memory.read_each(&places, 8, &mut bytes);
+        assert_eq!(count, MOST_PIECES);
+        let numbers = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        assert!(numbers.take(count).eq((0..count as u64).map(|page| page * 4096)));
+        assert_eq!(memory.read_each(&with_hole, 8, &mut bytes), 5);
+        assert_eq!(memory.read_each(&places, 8, &mut bytes[..20]), 2, "no room for more");
+        assert_eq!(memory.read_each(&[], 8, &mut bytes) + memory.read_each(&places, 0, &mut bytes), 0);
+    }
+}
+
+#[test]
 fn the_kernels_two_answers_agree_on_what_is_there() {
     let target = Target::start();
     let (scan, entries) = (target.memory(), target.memory_by(Way::Entries));

@@ -57,6 +57,14 @@ impl Target {
         *self.stopped.borrow()
     }
 
+    /// A process is held for so long and not longer, however much is still to be read.
+    fn release_in_time(&self) {
+        let long = self.held.borrow().as_ref().is_some_and(|held| held.length() > LONGEST_STOP);
+        if long {
+            self.release();
+        }
+    }
+
     /// What the pages don't tell.
     pub(super) fn facts(&self, root: &Root, pid: u32, handed: Vec<u64>) -> Result<Facts, Refusal> {
         let status = known(known(ProcessReader::open(root, pid))?.status())?;
@@ -112,11 +120,13 @@ impl Memory for Target {
     }
 
     fn read(&self, address: u64, into: &mut [u8]) -> usize {
-        let long = self.held.borrow().as_ref().is_some_and(|held| held.length() > LONGEST_STOP);
-        if long {
-            self.release();
-        }
+        self.release_in_time();
         self.memory.read(address, into)
+    }
+
+    fn read_each(&self, addresses: &[u64], length: usize, into: &mut [u8]) -> usize {
+        self.release_in_time();
+        self.memory.read_each(addresses, length, into)
     }
 }
 
