@@ -10,6 +10,9 @@ use crate::tags::Tags;
 use crate::types::Types;
 use std::collections::BTreeMap;
 
+/// Bytes of pools that are read at once: they are looked at while the processor's own caches still have them.
+const WINDOW: usize = 256 << 10;
+
 /// What was seen of the pools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pools {
@@ -56,7 +59,7 @@ pub(crate) fn contents<'a>(
         layout,
         out: Contents::default(),
         candidates: Vec::new(),
-        window: Window::new(1 << 20),
+        window: Window::new(WINDOW),
         tags: Vec::new(),
         spent: 0,
     };
@@ -161,7 +164,7 @@ impl Filler<'_, '_> {
         self.out.singles += 1;
         self.out.single_bytes += end - start;
         self.spent += 64;
-        self.out.index.add_single(start, end, found.map_or(RAW, |found| object_tag(found.kind)));
+        self.out.index.add_single(start, end, found.map_or(RAW, |found| object_tag(self.types.kind(found))));
     }
 }
 

@@ -185,7 +185,7 @@ impl Walker<'_, '_> {
                 self.types.met(found, block, chunk.at + 16);
                 self.types.leads(found, block, user);
             }
-            found.map_or(RAW, |found| object_tag(found.kind))
+            found.map_or(RAW, |found| object_tag(self.types.kind(found)))
         } else {
             out.walk.free += chunk.size;
             FREE

@@ -88,7 +88,7 @@ struct Span {
     end: u64,
     first: u32,
     slots: u32,
-    /// Whether some block of it may lead to another.
+    /// Which of its blocks may lead to others.
     leads: Leads,
     shape: Shape,
 }
@@ -99,11 +99,13 @@ impl Span {
     }
 }
 
-/// Whether blocks lead anywhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which blocks lead somewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Leads {
     Nowhere,
-    Somewhere,
+    /// No object, but blocks that are none may.
+    Raw,
+    Objects,
 }
 
 /// All slots.
@@ -153,7 +155,7 @@ impl Index {
 
     /// Adds a chunk with a mapping of its own.
     pub(crate) fn add_single(&mut self, start: u64, end: u64, tag: Tag) {
-        if self.add((start, end), Shape::Single, (1, tag == RAW), Leads::Somewhere) {
+        if self.add((start, end), Shape::Single, (1, tag == RAW), Leads::Objects) {
             self.tags.push(tag);
         }
     }
@@ -163,7 +165,7 @@ impl Index {
         let shape = Shape::Heap(Box::new(Ranked::new(heap.bits)));
         let mut raw = false;
         heap.tags.counts(0, heap.tags.len() as u32, |tag, _| raw |= tag == RAW);
-        if self.add((start, end), shape, (heap.tags.len(), raw), Leads::Somewhere) {
+        if self.add((start, end), shape, (heap.tags.len(), raw), Leads::Objects) {
             self.tags.append(&heap.tags);
         }
     }
@@ -392,7 +394,7 @@ mod tests {
             .for_each(|(at, tag)| heap.push(*at, *tag));
         let mut index = Index::default();
         index.add_heap(0x100_0000, 0x110_0000, heap);
-        index.add_pool((0x200_4000, 0x200_8000), 64, &[object_tag(0), RAW, FREE], Leads::Somewhere);
+        index.add_pool((0x200_4000, 0x200_8000), 64, &[object_tag(0), RAW, FREE], Leads::Objects);
         index.add_single(0x300_0000, 0x302_0000, RAW);
         index
     }

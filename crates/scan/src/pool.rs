@@ -58,7 +58,7 @@ pub(crate) struct Place {
 
 /// A pool read whole.
 pub(crate) enum PoolRead {
-    /// The head, bytes of blocks that were out but not resident, and whether a block leads to another.
+    /// The head, bytes of blocks that were out but not resident, and which blocks lead to others.
     Whole(PoolHead, u64, Leads),
     /// Free list and counter do not agree: it changed while it was read.
     Torn,
@@ -90,18 +90,18 @@ pub(crate) fn read_pool(
         let at = POOL_HEAD as usize + number * size;
         let Some(block) = bytes.get(at..at + size) else { continue };
         if let Some(found) = types.classify(block, size as u64, index) {
-            *tag = object_tag(found.kind);
+            *tag = object_tag(types.kind(found));
             types.met(found, block, address + at as u64);
             if types.leads(found, block, size as u64) {
-                leads = Leads::Somewhere;
+                leads = Leads::Objects;
             }
         } else {
-            leads = Leads::Somewhere;
+            leads = leads.max(Leads::Raw);
         }
     }
     let absent = head.used_bytes().saturating_sub(bytes.len());
     if absent > 0 {
-        leads = Leads::Somewhere;
+        leads = leads.max(Leads::Raw);
     }
     PoolRead::Whole(head, if absent > size { absent as u64 } else { 0 }, leads)
 }

@@ -161,23 +161,39 @@ impl Tags {
 
     /// Adds blocks after all others.
     pub(crate) fn extend(&mut self, tags: &[Tag]) {
-        let mut last = None;
-        for tag in tags {
-            let place = self.count % GROUP;
-            // The same kind as the one before it, in the same group.
-            if let Some((known, number)) = last
-                && known == *tag
-                && place != 0
-                && let Some(group) = self.groups.last()
-            {
-                group.put(place, number);
-                self.count += 1;
+        let mut left = tags;
+        while !left.is_empty() {
+            // The first of a group makes the group.
+            let begins = usize::from(self.count.is_multiple_of(GROUP));
+            let room = GROUP - self.count % GROUP;
+            let (now, later) = left.split_at(room.min(left.len()));
+            now.iter().take(begins).for_each(|tag| self.push(*tag));
+            self.fill(&now[begins..]);
+            left = later;
+        }
+    }
+
+    /// Adds blocks to the last group, which has room for them.
+    fn fill(&mut self, tags: &[Tag]) {
+        let Some(group) = self.groups.last() else { return };
+        // Where the palette has the tags that came lately, by their lowest bits.
+        let mut lately = [(NONE, 0); COLOURS];
+        for (place, tag) in (self.count % GROUP..).zip(tags) {
+            let known = &mut lately[usize::from(*tag) % COLOURS];
+            if known.0 == *tag {
+                group.put(place, known.1);
                 continue;
             }
-            self.push(*tag);
-            let group = self.groups.last().filter(|group| !group.is_wide());
-            last = group.and_then(|group| group.number(*tag)).map(|number| (*tag, number));
+            self.put(group, place, *tag);
+            if !group.is_wide()
+                && let Some(number) = group.number(*tag)
+            {
+                *known = (*tag, number);
+            } else {
+                lately = [(NONE, 0); COLOURS];
+            }
         }
+        self.count += tags.len();
     }
 
     /// Forgets all blocks but the first `count`.

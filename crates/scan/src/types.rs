@@ -160,11 +160,15 @@ impl Type {
 /// Types that are found at once.
 const NEAR: usize = 1 << 13;
 
+/// A type that was just found: its place among those that are found at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found(u32);
+
 /// What the first look at a block needs of a type, or that there is none at an address.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+struct Known {
     address: u64,
-    pub(crate) kind: u32,
+    kind: u32,
     /// Bytes that its objects have at least, with what is before them.
     least: u32,
     lead: u32,
@@ -176,7 +180,7 @@ pub(crate) struct Known {
 
 impl Known {
     const NOTHING: Self =
-        Self { address: 0, kind: NONE, least: 0, lead: 0, words: None, text: false, leads: false };
+        Self { address: 0, kind: NONE, least: 0, lead: NONE, words: None, text: false, leads: false };
 
     fn new(kind: u32, found: &Type, version: Version) -> Self {
         let least = if found.family() == Family::Str { 0 } else { found.lead + found.basic };
@@ -241,8 +245,8 @@ impl<'a> Types<'a> {
 
     /// Takes note of an object that was just met: a text may be a name that is looked for.
     #[inline]
-    pub(crate) fn met(&mut self, found: Known, block: &[u8], at: u64) {
-        if found.text {
+    pub(crate) fn met(&mut self, found: Found, block: &[u8], at: u64) {
+        if self.near[found.0 as usize].text {
             self.names.hear(block.get(self.skip..).unwrap_or_default(), at + self.skip as u64);
         }
     }
@@ -250,9 +254,10 @@ impl<'a> Types<'a> {
     /// Whether objects of the type lead to other blocks, now that one more was read: `block` is what was seen of it, of a
     /// block of `size` bytes. A type leads when a word of some object of it could be a pointer: numbers never do.
     #[inline]
-    pub(crate) fn leads(&mut self, found: Known, block: &[u8], size: u64) -> bool {
-        found.leads
-            || match found.words {
+    pub(crate) fn leads(&mut self, found: Found, block: &[u8], size: u64) -> bool {
+        let known = &self.near[found.0 as usize];
+        known.leads
+            || match known.words {
                 Some((from, to)) => {
                     let part = block.get(self.skip + usize::from(from)..self.skip + usize::from(to));
                     let pointer = |word: &[u8; 8]| plausible(unmarked(u64::from_le_bytes(*word)));
@@ -263,7 +268,8 @@ impl<'a> Types<'a> {
             }
     }
 
-    fn now_leads(&mut self, known: Known, block: &[u8], size: u64) -> bool {
+    fn now_leads(&mut self, place: Found, block: &[u8], size: u64) -> bool {
+        let known = self.near[place.0 as usize];
         let Some(found) = self.all.get_mut(known.kind as usize) else { return true };
         if !found.leads {
             let (head, from, to) = found.pointers(size.saturating_sub(self.skip as u64), self.version);
@@ -271,7 +277,7 @@ impl<'a> Types<'a> {
                 (0..head).step_by(8).chain((from..to).step_by(8)).map(|at| self.skip + at as usize);
             found.leads = words.any(|at| at + 8 > block.len() || plausible(unmarked(word(block, at))));
             if found.leads {
-                self.near[Known::place(known.address)] = Known::new(known.kind, found, self.version);
+                self.near[place.0 as usize] = Known::new(known.kind, found, self.version);
             }
         }
         found.leads
@@ -293,7 +299,7 @@ impl<'a> Types<'a> {
 
     /// The type whose object lies in this block, given its first bytes and its whole size.
     #[inline]
-    pub(crate) fn classify(&mut self, head: &[u8], size: u64, index: &Index) -> Option<Known> {
+    pub(crate) fn classify(&mut self, head: &[u8], size: u64, index: &Index) -> Option<Found> {
         if self.type_type == 0 {
             return None;
         }
@@ -307,31 +313,36 @@ impl<'a> Types<'a> {
             if !self.version.lives(word(head, lead)) || !plausible(address) {
                 continue;
             }
-            let Some(found) = self.at(address, index) else { continue };
-            if found.lead as usize == lead && u64::from(found.least) <= size {
-                return Some(found);
+            let place = self.at(address, index);
+            let known = &self.near[place];
+            if known.lead == lead as u32 && u64::from(known.least) <= size {
+                return Some(Found(place as u32));
             }
         }
         None
     }
 
-    /// The type at an address, if one is.
+    /// The number of a type that was just found.
     #[inline]
-    fn at(&mut self, address: u64, index: &Index) -> Option<Known> {
-        let mut found = self.near[Known::place(address)];
-        if found.address != address {
-            found = self.look_for(address, index);
+    pub(crate) fn kind(&self, found: Found) -> u32 {
+        self.near[found.0 as usize].kind
+    }
+
+    /// Where the type at an address is found, or that there is none.
+    #[inline]
+    fn at(&mut self, address: u64, index: &Index) -> usize {
+        let place = Known::place(address);
+        if self.near[place].address != address {
+            self.near[place] = self.look_for(address, index);
         }
-        (found.kind != NONE).then_some(found)
+        place
     }
 
     #[cold]
     fn look_for(&mut self, address: u64, index: &Index) -> Known {
         let kind = self.known.get(&address).copied().or_else(|| self.look(address, index));
         let found = kind.and_then(|kind| Some(Known::new(kind, self.all.get(kind as usize)?, self.version)));
-        let known = found.unwrap_or(Known { address, ..Known::NOTHING });
-        self.near[Known::place(address)] = known;
-        known
+        found.unwrap_or(Known { address, ..Known::NOTHING })
     }
 
     fn look(&mut self, address: u64, index: &Index) -> Option<u32> {

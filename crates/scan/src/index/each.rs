@@ -18,10 +18,10 @@ pub(crate) trait Visit {
     fn block(&mut self, slot: Slot, tag: Tag, home: Home);
 }
 
-/// A pool, a heap or a mapping with blocks that lead to others.
+/// A pool, a heap or a mapping with objects that lead to others.
 pub(crate) struct Stretch<'a> {
     span: &'a Span,
-    /// Where the pools that lead to others and lie directly behind it end: reading on beyond that makes no sense.
+    /// Where such pools that lie directly behind it end: reading on beyond that makes no sense.
     pub(crate) far: u64,
 }
 
@@ -72,15 +72,15 @@ impl Index {
         self.for_each_of(self.spans.iter(), each);
     }
 
-    /// What has blocks that lead to others.
+    /// What has objects that lead to others.
     pub(crate) fn stretches(&self) -> impl Iterator<Item = Stretch<'_>> {
         let mut far = 0;
-        let spans = self.spans.iter().enumerate().filter(|(_, span)| span.leads == Leads::Somewhere);
+        let spans = self.spans.iter().enumerate().filter(|(_, span)| span.leads == Leads::Objects);
         spans.map(move |(at, span)| {
             if far <= span.start {
                 let behind = self.spans[at + 1..].iter();
                 let adjacent = behind.zip(&self.spans[at..]).take_while(|(next, before)| {
-                    next.start == before.end && next.leads == Leads::Somewhere && next.is_pool()
+                    next.start == before.end && next.leads == Leads::Objects && next.is_pool()
                 });
                 far = adjacent.last().map_or(span.end, |(next, _)| next.end);
             }
@@ -98,7 +98,7 @@ impl Index {
     }
 
     fn leading(&self) -> impl Iterator<Item = &Span> {
-        self.spans.iter().filter(|span| span.leads == Leads::Somewhere)
+        self.spans.iter().filter(|span| span.leads != Leads::Nowhere)
     }
 
     fn for_each_of<'s>(
