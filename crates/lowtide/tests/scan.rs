@@ -23,8 +23,12 @@ impl Target {
     }
 
     fn start_with(variables: &[(&str, &str)], code: &str) -> Self {
+        Self::start_by(&python(), variables, code)
+    }
+
+    fn start_by(python: &str, variables: &[(&str, &str)], code: &str) -> Self {
         let code = format!("import sys\n{code}\nprint('ready', flush=True)\nsys.stdin.read()\n");
-        let mut child = Command::new(python())
+        let mut child = Command::new(python)
             .args(["-c", &code])
             .envs(variables.iter().copied())
             .stdin(Stdio::piped())
@@ -366,6 +370,34 @@ fn python_that_takes_every_object_from_malloc_is_said_and_counted_all_the_same()
         let planted = types.iter().find(|row| row["name"] == class.as_str()).unwrap();
         assert_eq!(planted["count"], 500, "{kind}");
     }
+}
+
+/// A Python without GIL: the one that is given, else one of the path.
+fn free_threaded() -> Option<String> {
+    let given = std::env::var("LOWTIDE_TEST_FREE_THREADED_PYTHON").ok();
+    let path = ["python3.14t", "python3.13t"].map(str::to_owned);
+    let runs =
+        |name: &String| Command::new(name).args(["-c", ""]).status().is_ok_and(|status| status.success());
+    given.into_iter().chain(path).find(runs)
+}
+
+#[test]
+fn a_python_without_gil_is_said_to_be_one_and_its_memory_is_given_to_nobody() {
+    let stage = Stage::new();
+    let Some(python) = free_threaded() else {
+        return eprintln!("not tested, for want of a Python without GIL on this machine");
+    };
+    let code = "held = [bytearray(b'x' * 300_000) for _ in range(100)]";
+    let target = Target::start_by(&python, &[], code);
+    let scan = json(&stage, &["scan", &target.pid(), "--format", "json"]);
+    let line =
+        allocator(&scan, "mimalloc").unwrap_or_else(|| panic!("no mimalloc in {}", scan["allocators"]));
+    assert_eq!(line["understood"], false, "{line}");
+    assert!(line["note"].as_str().unwrap().contains("without GIL"), "{line}");
+    assert_eq!(scan["types"].as_array().unwrap().len(), 0, "{}", scan["types"]);
+    assert_eq!(sum_of_kinds(&scan), scan["rss_bytes"].as_u64().unwrap());
+    let text = String::from_utf8(stage.output(&["scan", &target.pid()]).stdout).unwrap();
+    assert!(text.contains("allocator mimalloc is not understood: a Python without GIL"), "{text}");
 }
 
 #[test]

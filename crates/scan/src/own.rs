@@ -10,10 +10,14 @@ use crate::index::{Index, Near, RAW, Slot, Tag, object_of, owned_tag, owner_of};
 use crate::links::{Lead, Links, unmarked};
 use crate::reader::{Reader, Window, plausible, word};
 use crate::suspects::{LARGEST_TABLE, MOST_FOUND, Place};
-use crate::types::Types;
+use crate::types::{Type, Types};
+use rustc_hash::FxHashMap;
 
 /// Objects up to this size are read at once.
 const SMALL: u64 = 4 << 10;
+/// Blocks of this size have an inside: what owns them points to where they begin, or not far behind.
+const LARGE: u64 = 64 << 10;
+const BEGINNING: u64 = 4 << 10;
 /// Larger raw blocks are read on only if they look like tables of pointers.
 const WHOLE: u64 = 64 << 10;
 /// One word of this many must be a pointer for a large block to be read on.
@@ -59,7 +63,7 @@ pub(crate) fn own(begin: Begin<'_, '_>) -> Owned {
     let found = Owned { blocks: 0, levels: 0, cut: false, places: Vec::new(), graph: None };
     let edges = begin.remember.map(|(_, most_bytes)| Edges::new(index.slots(), most_bytes));
     let mut search = Search {
-        next: Frontier::new(index.slots()),
+        claims: Claims { next: Frontier::new(index.slots()), inside: FxHashMap::default() },
         spare: Frontier::new(index.slots()),
         window: Window::for_scattered(64 << 10),
         edges,
@@ -69,7 +73,7 @@ pub(crate) fn own(begin: Begin<'_, '_>) -> Owned {
     };
     search.objects();
     let limit = reader.effort().saturating_add(search.begin.most_read);
-    while !search.next.is_empty() {
+    while !search.claims.next.is_empty() || search.claims.take_inside(index) {
         search.found.levels += 1;
         if search.found.levels as usize > MOST_LEVELS || reader.effort() > limit {
             search.found.cut = true;
@@ -82,8 +86,7 @@ pub(crate) fn own(begin: Begin<'_, '_>) -> Owned {
 
 struct Search<'a, 'b> {
     begin: Begin<'a, 'b>,
-    /// Blocks claimed at this level.
-    next: Frontier,
+    claims: Claims,
     /// An empty one, for the level after.
     spare: Frontier,
     window: Window,
@@ -91,6 +94,37 @@ struct Search<'a, 'b> {
     found: Owned,
     /// Where following new tables of containers ends.
     limit: u64,
+}
+
+/// Blocks that somebody owns and that are still to be read.
+struct Claims {
+    /// Claimed at this level.
+    next: Frontier,
+    /// Large blocks that only words into their inside led to so far, and the first type that had one. Such a word may be what
+    /// is left of something that lay there before, so whoever points to the beginning comes first, however far away.
+    inside: FxHashMap<u32, u32>,
+}
+
+impl Claims {
+    #[inline]
+    fn claim(&mut self, begin: &Begin<'_, '_>, (slot, address): (Slot, u64), kind: u32) {
+        if slot.end - slot.start >= LARGE && address - slot.start >= BEGINNING {
+            self.inside.entry(slot.id).or_insert(kind);
+        } else {
+            claim(begin.index, begin.types, &mut self.next, slot.id, kind);
+        }
+    }
+
+    /// Claims what nobody who points to the beginning did. Says whether there was something.
+    fn take_inside(&mut self, index: &Index) -> bool {
+        let mut left: Vec<(u32, u32)> = self.inside.drain().collect();
+        left.retain(|(id, _)| index.tag(*id) == RAW);
+        for (id, kind) in left {
+            index.set_tag(id, owned_tag(kind));
+            self.next.insert(id);
+        }
+        !self.next.is_empty()
+    }
 }
 
 /// What is being read: a block, the type that owns what it leads to, and where its list belongs if it has one.
@@ -140,7 +174,7 @@ impl Search<'_, '_> {
     #[inline]
     fn small(&mut self, slot: Slot, ranges: [(u64, u64); 2], from: Source) -> bool {
         let size = slot.end - slot.start;
-        let Self { begin, next, window, edges, .. } = self;
+        let Self { begin, claims, window, edges, .. } = self;
         let bytes =
             if size <= SMALL { window.at(begin.reader, slot.start, size as usize, from.bound) } else { None };
         let Some(bytes) = bytes else { return false };
@@ -148,7 +182,7 @@ impl Search<'_, '_> {
         for (start, end) in ranges {
             let part = bytes.get((start - slot.start) as usize..(end - slot.start) as usize);
             for stored in part.unwrap_or_default().as_chunks::<8>().0 {
-                follow(begin, next, &mut edges, from, u64::from_le_bytes(*stored));
+                follow(begin, claims, &mut edges, from, u64::from_le_bytes(*stored));
             }
         }
         true
@@ -170,10 +204,10 @@ impl Search<'_, '_> {
     /// Claims what the words of a range lead to, and remembers it.
     fn range(&mut self, range: (u64, u64), from: Source) -> Led {
         let mut led = Led::Nowhere;
-        let Self { begin, next, window, edges, .. } = self;
+        let Self { begin, claims, window, edges, .. } = self;
         let mut edges = edges.as_mut().zip(from.part);
         window.words_before(begin.reader, range, from.bound, |_, stored| {
-            if follow(begin, next, &mut edges, from, stored) == Led::Somewhere {
+            if follow(begin, claims, &mut edges, from, stored) == Led::Somewhere {
                 led = Led::Somewhere;
             }
         });
@@ -182,7 +216,7 @@ impl Search<'_, '_> {
 
     fn level(&mut self) {
         let spare = std::mem::take(&mut self.spare);
-        let mut now = std::mem::replace(&mut self.next, spare);
+        let mut now = std::mem::replace(&mut self.claims.next, spare);
         self.found.blocks += now.len();
         let part = if self.found.levels == 1 { Part::Tables } else { Part::Others };
         let (mut from, mut near) = (0, Near::default());
@@ -254,12 +288,12 @@ impl Search<'_, '_> {
 #[inline]
 fn follow(
     begin: &Begin<'_, '_>,
-    next: &mut Frontier,
+    claims: &mut Claims,
     edges: &mut Option<(&mut Edges, Part)>,
     from: Source,
     stored: u64,
 ) -> Led {
-    let Begin { index, types, links, .. } = *begin;
+    let Begin { index, links, .. } = *begin;
     let address = unmarked(stored);
     if !plausible(address) || !index.covers(address) {
         return Led::Nowhere;
@@ -269,7 +303,7 @@ fn follow(
     let led = if owns { Led::Somewhere } else { Led::Nowhere };
     let Some((edges, part)) = edges.as_mut() else {
         if let Some(slot) = index.find_raw(address).filter(|_| owns) {
-            claim(index, types, next, slot.id, from.kind);
+            claims.claim(begin, (slot, address), from.kind);
         }
         return led;
     };
@@ -277,7 +311,7 @@ fn follow(
     let tag = index.tag(slot.id);
     if tag == RAW || owner_of(tag).is_some() {
         if owns {
-            claim(index, types, next, slot.id, from.kind);
+            claims.claim(begin, (slot, address), from.kind);
         }
         edges.push(*part, from.id, slot.id);
     } else if links.holds_at(slot, tag, address) && worth(begin, edges, from, slot, tag) {
@@ -305,7 +339,7 @@ fn claim(index: &Index, types: &Types<'_>, next: &mut Frontier, id: u32, kind: u
         // Two objects equally near: the plain one owns it, the one that takes part in cycles only looks at it
         // (an array and the memoryview on it).
         Some(owner) if owner != kind && next.contains(id) => {
-            let gc = |kind| types.get(kind).is_some_and(crate::types::Type::has_gc);
+            let gc = |kind| types.get(kind).is_some_and(Type::has_gc);
             if gc(owner) && !gc(kind) {
                 index.set_tag(id, owned_tag(kind));
             }

@@ -173,6 +173,31 @@ gc.collect(); say(); wait()
     assert!(held.text.contains("dict['image']") && held.share > 0.9, "{held:?}");
 }
 
+#[test]
+fn a_word_into_the_inside_of_a_large_block_does_not_take_it_from_who_points_to_its_beginning() {
+    for python in pythons() {
+        let names = ["Owner", "Stale", "Only"].map(random_name);
+        let [owner, stale, only] = &names;
+        let program = format!(
+            r"{MALLINFO}
+libc.malloc.restype = ctypes.c_void_p; libc.malloc.argtypes = [ctypes.c_size_t]
+class {owner}(ctypes.c_void_p): pass
+class {stale}(ctypes.c_void_p): pass
+class {only}(ctypes.c_void_p): pass
+def made(size): at = libc.malloc(size); ctypes.memset(at, 1, size); return at
+first, second, record = made(8 << 20), made(4 << 20), made(64)
+ctypes.memset(record, 0, 64); ctypes.cast(record, ctypes.POINTER(ctypes.c_void_p))[0] = first
+keep = [{stale}(first + (1 << 20)), {owner}(record), {only}(second + (1 << 20))]
+gc.collect(); say(); wait()
+"
+        );
+        let target = Target::start(&python, &program);
+        let scan = target.scan();
+        let owned = names.each_ref().map(|name| row(&scan, name).owned_bytes.0 >> 20);
+        assert_eq!(owned, [8, 0, 4], "{}", python.display());
+    }
+}
+
 /// Programs that hold 20 MB each, and the end of the path that must be printed.
 fn holdings(name: &str) -> Vec<(String, String)> {
     let fill = "bytearray(40_000) for _ in range(500)";
