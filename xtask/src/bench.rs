@@ -11,7 +11,7 @@ use crate::test::python;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What the peers need.
 const PEERS: [&str; 4] = ["psutil", "memory_profiler", "psrecord", "setuptools<81"];
@@ -27,8 +27,9 @@ const ROW_BYTES: f64 = 65.0;
 const VOLUME_SECONDS: u64 = 60;
 /// Seconds after which a flat job has been looked at closely once.
 const SETTLING: u64 = 20;
-/// Workers of a smaller job: the difference is what a process costs.
-const FEW: usize = 4;
+/// Workers of a larger job: the difference is what a process costs. So many, because a judgement falls into one window more
+/// often than into the other, and its 4 ms would be shared by few.
+const MANY: usize = WORKERS + 100;
 
 /// The programs that are measured.
 struct Bench {
@@ -37,6 +38,8 @@ struct Bench {
     python: PathBuf,
     folder: PathBuf,
     seconds: u64,
+    /// Seconds in which recorder and psutil run side by side.
+    beside: u64,
     quick: bool,
     promises: Promises,
 }
@@ -115,6 +118,7 @@ pub(crate) fn bench(rest: &[String]) -> Result<(), String> {
         python,
         folder,
         seconds: if quick { 8 } else { 30 },
+        beside: if quick { 30 } else { 60 },
         quick,
         promises: Promises::default(),
     };
@@ -172,15 +176,13 @@ impl Bench {
             "one run on this machine, CPU time; {WORKERS} workers and their parent at 4 Hz, {FOREIGN} foreign processes\n"
         );
         let foreign = Crowd::start(&self.actor, FOREIGN)?;
-        let ours = self.recorder(WORKERS)?;
-        let few = self.recorder(FEW)?;
-        let theirs = self.psutil()?;
+        let Beside { ours, many, theirs } = self.beside()?;
         let mprof =
             self.sampler("mprof", &["-m", "mprof", "run", "--include-children", "--interval", "0.25"])?;
         let psrecord =
             self.sampler("psrecord", &["-m", "psrecord", "--include-children", "--interval", "0.25"])?;
         drop(foreign);
-        let per_sample = (ours.cpu_per_tick - few.cpu_per_tick) / (WORKERS - FEW) as f64;
+        let per_sample = (many.cpu_per_tick - ours.cpu_per_tick) / (MANY - WORKERS) as f64;
         println!(
             "recorder        {:8.1} us a tick, {:.2} us more for each process; {:.1} ms once, in the first {SETTLING} s",
             ours.cpu_per_tick * 1e6,
@@ -232,22 +234,24 @@ impl Bench {
         command
     }
 
-    /// The recorder over a flat job of 25, among the foreign ones.
-    fn recorder(&self, workers: usize) -> Result<Ours, String> {
+    /// Two recorders, one over a flat job of 25 and one over a larger, and psutil's loop, all in the same seconds: what
+    /// disturbs one disturbs the others.
+    fn beside(&self) -> Result<Beside, String> {
+        let (mut ours, mut many) = (self.recorder(WORKERS)?, self.recorder(MANY)?);
+        std::thread::sleep(Duration::from_secs(SETTLING));
+        ours.settled();
+        many.settled();
+        let theirs = self.psutil()?;
+        Ok(Beside { ours: ours.end(), many: many.end(), theirs })
+    }
+
+    /// A recorder over a flat job, among the foreign ones.
+    fn recorder(&self, workers: usize) -> Result<Recorder, String> {
         let file = self.folder.join(format!("flat-{workers}.tide"));
         let workers = workers.to_string();
-        let mut job = Held::start(&mut self.lowtide(&file, &["--interval", "250ms"], &["crowd", &workers]))?;
-        let ready = cpu_of(job.pid());
-        std::thread::sleep(Duration::from_secs(SETTLING));
+        let job = Held::start(&mut self.lowtide(&file, &["--interval", "250ms"], &["crowd", &workers]))?;
         let cpu = cpu_of(job.pid());
-        std::thread::sleep(Duration::from_secs(self.seconds));
-        let ticks = self.seconds as f64 * 4.0;
-        let cpu_per_tick = (cpu_of(job.pid()) - cpu) / ticks;
-        let peak_mib = peak_of(job.pid());
-        job.end();
-        // What the first seconds took beyond their ticks: sharing is read once, when memory has settled.
-        let at_first = (cpu - ready - cpu_per_tick * SETTLING as f64 * 4.0).max(0.0);
-        Ok(Ours { cpu_per_tick, at_first, peak_mib })
+        Ok(Recorder { job, since: Instant::now(), cpu, first: (0.0, 0.0) })
     }
 
     /// What a flat job of 25 leaves on disk, after the first minute and over two heartbeats of every process.
@@ -274,7 +278,7 @@ impl Bench {
         let script = root().join("xtask/bench/psutil_loop.py");
         let output = Command::new(&self.python)
             .arg(script)
-            .args([crowd.pid().to_string(), self.seconds.to_string(), "0.25".to_owned()])
+            .args([crowd.pid().to_string(), self.beside.to_string(), "0.25".to_owned()])
             .output()
             .map_err(|error| format!("cannot run psutil's loop: {error}"))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -368,6 +372,42 @@ fn rows_in(file: &Path, seconds: u64) -> Result<usize, String> {
     let samples = recording.samples.iter().filter(|row| late(row.tick)).count();
     let cgroups = recording.cgroups.iter().filter(|row| late(row.tick)).count();
     Ok(samples + cgroups + recording.host.iter().filter(|row| late(row.tick)).count())
+}
+
+/// What was measured side by side.
+struct Beside {
+    ours: Ours,
+    many: Ours,
+    /// CPU seconds of psutil's loop for one process, once.
+    theirs: f64,
+}
+
+/// A recorder at work, with its CPU seconds when they were last looked at.
+struct Recorder {
+    job: Held,
+    since: Instant,
+    cpu: f64,
+    /// How long it took to settle, and what that cost.
+    first: (f64, f64),
+}
+
+impl Recorder {
+    /// What it does from now on is what it always does.
+    fn settled(&mut self) {
+        let (now, cpu) = (Instant::now(), cpu_of(self.job.pid()));
+        self.first = (now.duration_since(self.since).as_secs_f64(), cpu - self.cpu);
+        (self.since, self.cpu) = (now, cpu);
+    }
+
+    fn end(mut self) -> Ours {
+        let ticks = |seconds: f64| seconds * 4.0;
+        let cpu_per_tick = (cpu_of(self.job.pid()) - self.cpu) / ticks(self.since.elapsed().as_secs_f64());
+        let peak_mib = peak_of(self.job.pid());
+        self.job.end();
+        // What the first seconds took beyond their ticks: sharing is read once, when memory has settled.
+        let (seconds, cpu) = self.first;
+        Ours { cpu_per_tick, at_first: (cpu - cpu_per_tick * ticks(seconds)).max(0.0), peak_mib }
+    }
 }
 
 struct Ours {

@@ -14,14 +14,28 @@ use lowtide_verdict::{Footprint, RoleFound, TreeTotal, roles};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// `stat` and `status` are read when `statm` moved, and every so many ticks all the same.
-const SLOW_EVERY: u32 = 10;
+/// `stat` and `status` are read when `statm` moved, and every so many ticks all the same: twice as many each time that
+/// nothing in them moved either.
+const SLOW_LEAST: u32 = 10;
+const SLOW_MOST: u32 = 40;
 /// What is kept of a command line.
 const MOST_ARGV_BYTES: usize = 64 << 10;
 /// Roles are worked out anew at most this often: they follow memory, which moves at every tick.
 const ROLES_EVERY: Duration = Duration::from_secs(2);
 /// Faults beyond growth worth a look: below this, un-sharing cannot matter to anybody.
 const UNSHARING_LEAST: u64 = 16 << 20;
+
+/// What every tick looks at, side by side: a flat process costs little more than the kernel's answer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lately {
+    /// `statm` of the last tick.
+    quick: Option<Statm>,
+    /// Ticks until `stat` and `status` are read all the same, and how many it will be then.
+    slow_in: u32,
+    slow_every: u32,
+    /// Pages shared with the parent are being copied.
+    unsharing: bool,
+}
 
 /// One living process.
 pub(crate) struct Member {
@@ -30,8 +44,7 @@ pub(crate) struct Member {
     gather: Gather,
     status: Status,
     stat: Stat,
-    slow_rss: Option<Bytes>,
-    ticks_since_slow: u32,
+    lately: Lately,
     footprint: Footprint,
     /// The last sharing split, and what the process had then.
     anchor: Option<(Pss, SampleRow)>,
@@ -44,9 +57,29 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// The newest tick.
+    /// The newest values.
     pub(crate) fn newest(&self) -> Option<&SampleRow> {
         self.gather.newest()
+    }
+
+    /// When it was last seen.
+    pub(crate) fn seen(&self) -> Tick {
+        self.gather.seen()
+    }
+
+    /// What it has now, by the cheapest look there is.
+    fn look(&mut self) -> Option<Statm> {
+        // Without an address space it is on its way out: its memory is no longer its own, and a zero would look like a floor.
+        self.reader.as_mut()?.quick().known().filter(|quick| quick.size > Bytes::ZERO)
+    }
+
+    /// Whether nothing moved since the last look, and a closer one is not due.
+    fn rests(&mut self, quick: Statm) -> bool {
+        let rests = self.lately.quick == Some(quick) && self.lately.slow_in > 0;
+        if rests {
+            self.lately.slow_in -= 1;
+        }
+        rests
     }
 
     /// Says once that something of this process may not be read.
@@ -178,13 +211,13 @@ impl Crew {
             |key: &ProcKey| (u64::from(key.pid) << 32 ^ key.start_ticks).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.members
             .iter()
-            .filter(|(_, member)| member.newest().is_some())
+            .filter(|(_, member)| member.lately.quick.is_some())
             .fold(0, |sum, (key, _)| sum ^ mix(key))
     }
 
     /// Whether some process seems to un-share pages.
     pub(crate) fn unsharing(&self) -> bool {
-        self.members.values().any(|member| member.unsharing(self.page))
+        self.members.values().any(|member| member.lately.unsharing)
     }
 
     /// Takes in a birth, an exec or a death.
@@ -229,8 +262,7 @@ impl Crew {
             gather: Gather::default(),
             status: Status::default(),
             stat: Stat::default(),
-            slow_rss: None,
-            ticks_since_slow: SLOW_EVERY,
+            lately: Lately::default(),
             footprint: Footprint::default(),
             anchor: None,
             minute_start: None,
@@ -280,7 +312,11 @@ impl Crew {
         let mut execed = Vec::new();
         for member in self.members.values_mut() {
             let layout = member.layout;
-            let Some(row) = measure(member, now) else { continue };
+            let Some(quick) = member.look() else { continue };
+            if member.rests(quick) && member.gather.again(now) {
+                continue;
+            }
+            let Some(row) = measure(member, quick, now) else { continue };
             if layout.is_some() && layout != member.layout {
                 execed.push(member.facts.key);
             }
@@ -295,6 +331,7 @@ impl Crew {
             }
             member.remember(now, row.rss.last);
             out.extend(member.gather.push(Measured { row }).map(Entry::Sample));
+            member.lately.unsharing = member.unsharing(self.page);
         }
         // A source without exec events leaves it to us to notice.
         execed.iter().for_each(|key| self.execed(*key, out));
@@ -322,14 +359,15 @@ impl Crew {
         for (key, pss) in readings {
             let Some(member) = self.members.get_mut(&key) else { continue };
             // Faults are counted from here on: they must be of this moment.
-            member.ticks_since_slow = SLOW_EVERY;
-            let Some(row) = measure(member, now) else { continue };
+            member.lately.slow_in = 0;
+            let Some(row) = member.look().and_then(|quick| measure(member, quick, now)) else { continue };
             let row = SampleRow { pss: Some(pss), ..row };
             let before = member.anchor.replace((pss, row)).filter(|_| !member.facts.execed);
             let bytes = before.and_then(|(before, _)| copied(&before, &pss));
             unshared.extend(bytes.map(|bytes| Unshared { process: key, bytes }));
             self.total.sampled(&row);
             out.extend(member.gather.push(Measured { row }).map(Entry::Sample));
+            member.lately.unsharing = member.unsharing(self.page);
         }
         Sharing { held, complete: true, unshared }
     }
@@ -415,18 +453,22 @@ fn identify(facts: &mut Process, reader: &mut ProcessReader) -> Option<Bytes> {
 
 /// One tick of one process. `statm` is read at every tick; `stat` and `status`, which cost the kernel several times as
 /// much, when it moved, and now and then all the same: faults, swap and locked memory move without it.
-fn measure(member: &mut Member, now: Tick) -> Option<SampleRow> {
+fn measure(member: &mut Member, quick: Statm, now: Tick) -> Option<SampleRow> {
     let reader = member.reader.as_mut()?;
-    // Without an address space it is on its way out: its memory is no longer its own, and a zero would look like a floor.
-    let quick = reader.quick().known().filter(|quick| quick.size > Bytes::ZERO)?;
-    member.ticks_since_slow += 1;
-    if member.slow_rss != Some(quick.rss) || member.ticks_since_slow >= SLOW_EVERY {
-        member.stat = reader.stat().known().filter(|stat| !stat.is_dead())?;
-        member.layout = member.stat.layout.or(member.layout);
-        member.status = reader.status().known().unwrap_or(member.status);
-        member.slow_rss = Some(quick.rss);
-        member.ticks_since_slow = 0;
+    let grown = member.lately.quick.is_none_or(|before| before.rss != quick.rss);
+    if grown || member.lately.slow_in == 0 {
+        let stat = reader.stat().known().filter(|stat| !stat.is_dead())?;
+        let status = reader.status().known().unwrap_or(member.status);
+        let faults = |stat: &Stat| (stat.minor_faults, stat.major_faults, stat.threads);
+        let moved = grown || status != member.status || faults(&stat) != faults(&member.stat);
+        member.lately.slow_every =
+            if moved { SLOW_LEAST } else { (member.lately.slow_every * 2).min(SLOW_MOST) };
+        member.lately.slow_in = member.lately.slow_every;
+        member.layout = stat.layout.or(member.layout);
+        (member.stat, member.status) = (stat, status);
     }
+    member.lately.quick = Some(quick);
+    member.lately.slow_in -= 1;
     Some(row_of(member.facts.key, now, (quick, member.stat, &member.status)))
 }
 

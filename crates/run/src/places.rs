@@ -138,7 +138,7 @@ impl Places {
             }
             out.extend(place.row(now).and_then(|row| place.thin.push(row)).map(Entry::Cgroup));
         }
-        let alive = |member: &Member| member.newest().is_some_and(|row| row.tick == now);
+        let alive = |member: &Member| member.seen() == now;
         // A job that is gone takes nothing: what was left for it is what was left while it lived.
         if self.limits.is_empty() || crew.members().any(alive) {
             self.hold_limits(crew);

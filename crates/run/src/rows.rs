@@ -29,13 +29,55 @@ pub(crate) struct Measured {
 pub(crate) struct Gather {
     open: Option<SampleRow>,
     written: Option<SampleRow>,
+    rested: Rested,
+}
+
+/// Ticks in which nothing moved, counted and not yet taken into a row: a flat process touches only this.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rested {
+    ticks: u32,
+    /// The newest tick of all.
+    newest: Tick,
+    /// A row is due from here on.
+    due: Tick,
 }
 
 impl Gather {
+    /// Counts a tick in which nothing moved. Says no where it must be pushed: a row is due, or there was none before.
+    pub(crate) fn again(&mut self, now: Tick) -> bool {
+        let rests = now < self.rested.due;
+        if rests {
+            self.rested.ticks = self.rested.ticks.saturating_add(1);
+            self.rested.newest = now;
+        }
+        rests
+    }
+
+    /// Takes what was counted into the open row.
+    fn settle(&mut self) {
+        let Rested { ticks, newest, .. } = self.rested;
+        self.rested.ticks = 0;
+        if ticks == 0 {
+            return;
+        }
+        let one = |span: Span| Span::one(span.last);
+        let anew = |row: SampleRow| SampleRow {
+            ticks: 0,
+            rss: one(row.rss),
+            anon: row.anon.map(one),
+            pss: None,
+            ..row
+        };
+        let row = self.open.or_else(|| self.written.map(anew));
+        self.open = row.map(|row| SampleRow { tick: newest, ticks: row.ticks.saturating_add(ticks), ..row });
+    }
+
     /// Takes in a tick; gives the rows that are now due. A move after a rest gives two: the rest up to its end, then the
     /// move, so that a plateau stands in the file as long as it was.
     pub(crate) fn push(&mut self, measured: Measured) -> impl Iterator<Item = SampleRow> + use<> {
+        self.settle();
         let tick = measured.row;
+        self.rested.newest = tick.tick;
         let moves = self.written.as_ref().is_some_and(|written| moved(&tick, written));
         let rest = if moves { self.rest() } else { None };
         let row = merge(self.open.take(), tick);
@@ -46,6 +88,7 @@ impl Gather {
         let now = due.then_some(row);
         if due {
             self.written = now;
+            self.rested.due = Tick(row.tick.0.saturating_add(HEARTBEAT.as_nanos() as u64));
         } else {
             self.open = Some(row);
         }
@@ -54,14 +97,20 @@ impl Gather {
 
     /// What was gathered and not written: to be written when the process dies or the recording ends.
     pub(crate) fn rest(&mut self) -> Option<SampleRow> {
+        self.settle();
         let row = self.open.take()?;
         self.written = Some(row);
         Some(row)
     }
 
-    /// The newest tick, written or not.
+    /// The newest values, written or not.
     pub(crate) fn newest(&self) -> Option<&SampleRow> {
         self.open.as_ref().or(self.written.as_ref())
+    }
+
+    /// When they were last seen.
+    pub(crate) fn seen(&self) -> Tick {
+        self.rested.newest
     }
 }
 
@@ -248,6 +297,24 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_tick_counted_as_rest_gives_the_rows_of_a_tick_pushed(levels in prop::collection::vec(0u64..3, 1..300)) {
+            let (mut pushed, mut counted) = (Gather::default(), Gather::default());
+            let (mut expected, mut told, mut before) = (Vec::new(), Vec::new(), None);
+            for (at, level) in levels.iter().enumerate() {
+                let now = tick(at as u64, 400 + level / 2 * 100);
+                expected.extend(pushed.push(now));
+                if before != Some(*level) || !counted.again(now.row.tick) {
+                    told.extend(counted.push(now));
+                }
+                prop_assert_eq!(counted.seen(), now.row.tick);
+                before = Some(*level);
+            }
+            expected.extend(pushed.rest());
+            told.extend(counted.rest());
+            prop_assert_eq!(expected, told);
+        }
+
         #[test]
         fn thinning_never_hides_a_peak_or_a_floor_or_a_tick(levels in prop::collection::vec(0u64..5000, 1..200)) {
             let mut gather = Gather::default();
