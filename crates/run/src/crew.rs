@@ -281,6 +281,9 @@ impl Crew {
         };
         member.facts.execed = true;
         member.anchor = None;
+        // What it showed since its fork was its parent's.
+        member.gather.execed();
+        member.footprint = Footprint { first: Bytes::ZERO, peak: Bytes::ZERO, ..member.footprint };
         if member.reader.is_none() {
             member.reader = ProcessReader::open_key(&self.root, key).known();
         }
@@ -330,7 +333,11 @@ impl Crew {
                 self.total.sampled(&row);
             }
             member.remember(now, row.rss.last);
-            out.extend(member.gather.push(Measured { row }).map(Entry::Sample));
+            if member.gather.is_empty() && !member.facts.execed {
+                member.gather.hold(Measured { row });
+            } else {
+                out.extend(member.gather.push(Measured { row }).map(Entry::Sample));
+            }
             member.lately.unsharing = member.unsharing(self.page);
         }
         // A source without exec events leaves it to us to notice.

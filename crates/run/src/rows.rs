@@ -27,6 +27,9 @@ pub(crate) struct Measured {
 /// Gathers the ticks of one process into rows.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
+    /// The first tick of a process just forked. Until its exec it shows its parent's memory, so the row waits for the
+    /// next tick, and an exec before that drops it.
+    newborn: Option<SampleRow>,
     open: Option<SampleRow>,
     written: Option<SampleRow>,
     rested: Rested,
@@ -72,10 +75,33 @@ impl Gather {
         self.open = row.map(|row| SampleRow { tick: newest, ticks: row.ticks.saturating_add(ticks), ..row });
     }
 
+    /// Takes in the first tick of a process that was forked and may be about to become another program.
+    pub(crate) fn hold(&mut self, measured: Measured) {
+        self.rested.newest = measured.row.tick;
+        self.newborn = Some(measured.row);
+    }
+
+    /// Whether nothing was taken in yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.newest().is_none()
+    }
+
+    /// It became another program: what it showed right after its fork was its parent's.
+    pub(crate) fn execed(&mut self) {
+        self.newborn = None;
+    }
+
+    fn write(&mut self, row: SampleRow) -> SampleRow {
+        self.rested.due = Tick(row.tick.0.saturating_add(HEARTBEAT.as_nanos() as u64));
+        self.written = Some(row);
+        row
+    }
+
     /// Takes in a tick; gives the rows that are now due. A move after a rest gives two: the rest up to its end, then the
     /// move, so that a plateau stands in the file as long as it was.
     pub(crate) fn push(&mut self, measured: Measured) -> impl Iterator<Item = SampleRow> + use<> {
         self.settle();
+        let first = self.newborn.take().map(|row| self.write(row));
         let tick = measured.row;
         self.rested.newest = tick.tick;
         let moves = self.written.as_ref().is_some_and(|written| moved(&tick, written));
@@ -85,27 +111,24 @@ impl Gather {
             None => true,
             Some(written) => moves || row.tick.since(written.tick) >= HEARTBEAT || row.pss.is_some(),
         };
-        let now = due.then_some(row);
-        if due {
-            self.written = now;
-            self.rested.due = Tick(row.tick.0.saturating_add(HEARTBEAT.as_nanos() as u64));
-        } else {
+        let now = due.then(|| self.write(row));
+        if now.is_none() {
             self.open = Some(row);
         }
-        rest.into_iter().chain(now)
+        first.into_iter().chain(rest).chain(now)
     }
 
     /// What was gathered and not written: to be written when the process dies or the recording ends.
     pub(crate) fn rest(&mut self) -> Option<SampleRow> {
         self.settle();
-        let row = self.open.take()?;
+        let row = self.newborn.take().or_else(|| self.open.take())?;
         self.written = Some(row);
         Some(row)
     }
 
     /// The newest values, written or not.
     pub(crate) fn newest(&self) -> Option<&SampleRow> {
-        self.open.as_ref().or(self.written.as_ref())
+        self.newborn.as_ref().or(self.open.as_ref()).or(self.written.as_ref())
     }
 
     /// When they were last seen.
@@ -251,6 +274,26 @@ mod tests {
             [(1.0, Bytes::from_mib(1001)), (2.0, Bytes::from_mib(2000))],
             "the rest to its end, then the move"
         );
+    }
+
+    #[test]
+    fn the_first_tick_after_a_fork_waits_and_an_exec_drops_it() {
+        let first = |gather: &mut Gather| {
+            gather.hold(tick(0, 1000));
+            assert_eq!(gather.newest().map(|row| row.rss.last), Some(Bytes::from_mib(1000)));
+        };
+        let told = |rows: Vec<SampleRow>| -> Vec<_> { rows.iter().map(|row| row.rss.last.0 >> 20).collect() };
+        let mut worker = Gather::default();
+        first(&mut worker);
+        assert_eq!(told(worker.push(tick(1, 1200)).collect()), [1000, 1200], "no exec came: it was its own");
+        let mut short = Gather::default();
+        first(&mut short);
+        assert_eq!(told(short.rest().into_iter().collect()), [1000], "it died before the next tick");
+        let mut program = Gather::default();
+        first(&mut program);
+        program.execed();
+        assert!(program.is_empty());
+        assert_eq!(told(program.push(tick(1, 7)).collect()), [7]);
     }
 
     /// Resident memory of this test program.
