@@ -30,11 +30,7 @@ const STRICT: (f64, f64) = (0.6, 0.7);
 /// The logarithm of the odds that a rise goes on from which on it is called a leak, when all there will be was seen ...
 const ENOUGH: f64 = 0.4;
 /// ... and while more samples will come: waiting costs little then, and a false alarm costs trust.
-const ENOUGH_RUNNING: f64 = 1.25;
-/// While more will come, a rise from the first sample waits for this many samples, any other for `FEW`, ...
-const RUNNING_FROM_START: u64 = 200;
-/// ... unless its pace is known this exactly.
-const EXACT: f64 = 0.005;
+pub(crate) const ENOUGH_RUNNING: f64 = 1.3;
 /// With the length of a pass known, no leak is called before this many passes: the second pass is the experiment.
 pub(crate) const PASSES: f64 = 1.3;
 /// Of a single pass, this part must be seen before growth is told as its fill.
@@ -109,6 +105,8 @@ pub(crate) struct Assessment {
     pub(crate) pace: Option<f64>,
     /// Natural logarithm of the odds that the rise goes on.
     pub(crate) goes_on: Option<f64>,
+    /// The same while more samples will come, the line that stops counted in.
+    pub(crate) so_far: Option<f64>,
     pub(crate) events: Option<EventGrowth>,
     pub(crate) samples: u64,
     /// Where the judged part begins in the series, after the last restart that counts.
@@ -127,6 +125,7 @@ impl Assessment {
             correlation: 0.0,
             pace: None,
             goes_on: None,
+            so_far: None,
             events: None,
             samples,
             cut: 0,
@@ -336,6 +335,7 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
     let evidence = goes_on(&seen.floor, &seen.fits, odds.rising, seen.samples);
     seen.pace = evidence.map(|e| e.bend.pace_kept(STRICT.1));
     seen.goes_on = evidence.map(|e| e.log_odds);
+    seen.so_far = evidence.filter(|_| known.running).map(|e| e.so_far);
     let most = odds.flat.max(odds.settled).max(odds.open).max(odds.rising);
     if evidence.is_some_and(|e| is_leak(&e, seen.samples, odds.rising >= most, known.running)) {
         return seen.with(Group::Leak, Because::Shapes);
@@ -363,8 +363,7 @@ fn is_leak(e: &Evidence, samples: u64, leads: bool, running: bool) -> bool {
         return false;
     }
     if running {
-        let wait = if e.from_start { RUNNING_FROM_START } else { FEW };
-        return e.log_odds >= ENOUGH_RUNNING && (samples >= wait || e.bend.error < EXACT);
+        return e.so_far >= ENOUGH_RUNNING;
     }
     let straight = leads && e.bend.pace_kept(STRICT.1) >= STRICT.0;
     e.log_odds >= ENOUGH && (samples >= FEW || straight)

@@ -1,7 +1,7 @@
 //! The whole reasoning behind an answer, for `--why`: the floor, the shapes that were tried with their scores, what was
 //! known beside the curve, and what would change the answer.
 
-use crate::assess::PASSES;
+use crate::assess::{ENOUGH_RUNNING, PASSES};
 use crate::budget::pass;
 use crate::decide::stand;
 use crate::outlook::ROOM;
@@ -41,6 +41,13 @@ impl Story<'_> {
         }
         if let Some(odds) = s.goes_on {
             lines.push(format!("odds that the rise goes on: {:.2} to 1", odds.exp()));
+        }
+        if let Some(odds) = s.so_far {
+            let asked = ENOUGH_RUNNING.exp();
+            lines.push(format!(
+                "while the run goes on: {:.2} to 1, lines that stop counted in ({asked:.1} make a leak)",
+                odds.exp()
+            ));
         }
         lines.extend(self.pass_known());
         lines.extend(self.known());
