@@ -3,8 +3,10 @@
     python python/bench_agent.py [--rounds N] [--json]
 
 Rounds alternate, with and without. Start-up is the CPU time of `python -c pass` (median and the middle half of the
-differences). A step is timed by the agent itself (time inside hooks, from its page) and, where torch can be imported,
-by the same loop of 20,000 tiny optimizer steps and batches. Results are compared bit for bit. Prints JSON with --json.
+differences). Where torch can be imported, a step is timed in one process, in short stretches of a loop of tiny optimizer
+steps and batches, with the hooks taken out and put back in turns: two processes differ by more than the hooks cost. The
+agent's own count (time inside hooks, from its page) stands beside. Then whole loops run with and without the agent, and
+their results are compared bit for bit. Prints JSON with --json.
 """
 
 import argparse
@@ -23,7 +25,7 @@ AGENT = Path(__file__).resolve().parent / "lowtide/_agent"
 
 STEPS = 20_000
 LOOP = """
-import json, sys, time
+import json, sys
 import torch
 torch.set_num_threads(1)
 torch.manual_seed(1)
@@ -31,11 +33,51 @@ steps = int(sys.argv[1])
 rows = torch.utils.data.TensorDataset(torch.randn(steps, 1))
 weight = torch.nn.Parameter(torch.zeros(1))
 optimizer = torch.optim.SGD([weight], lr=0.01)
-begun = time.process_time_ns()
 for (x,) in torch.utils.data.DataLoader(rows, batch_size=1):
     weight.grad = x[0]
     optimizer.step()
-print(json.dumps({"ns": time.process_time_ns() - begun, "weight": weight.item().hex()}))
+print(json.dumps({"weight": weight.item().hex()}))
+"""
+
+STRETCH = 250
+TURNS = """
+import json, sys, time
+import torch
+import torch.optim.optimizer as optimizers
+import torch.utils.data.dataloader as loaders
+torch.set_num_threads(1)
+stretch, turns = int(sys.argv[1]), int(sys.argv[2])
+rows = torch.utils.data.TensorDataset(torch.randn((3 * turns + 1) * stretch, 1))
+weight = torch.nn.Parameter(torch.zeros(1))
+optimizer = torch.optim.SGD([weight], lr=0.01)
+batches = iter(torch.utils.data.DataLoader(rows, batch_size=1))
+hooks, kind = optimizers._global_optimizer_post_hooks, loaders._SingleProcessDataLoaderIter
+ours, ours_next = dict(hooks), vars(kind)["_next_data"]
+assert len(ours) == 1, ours
+
+def walk():
+    begun = time.process_time_ns()
+    for _ in range(stretch):
+        (x,) = next(batches)
+        weight.grad = x[0]
+        optimizer.step()
+    return (time.process_time_ns() - begun) / stretch / 1e3
+
+def bare():
+    hooks.clear()
+    kind._next_data = ours_next.__wrapped__
+    return walk()
+
+def stepping():
+    hooks.update(ours)
+    return walk()
+
+def whole():
+    kind._next_data = ours_next
+    return walk()
+
+walk()
+print(json.dumps([(bare(), stepping(), whole()) for _ in range(turns)]))
 """
 
 
@@ -69,26 +111,27 @@ def measure(folder, rounds):
 
 
 def steps(plain, agent, marks, rounds):
-    pairs, weights, inside = [], set(), []
-    for _ in range(rounds):
-        without, with_agent = loop(plain), loop(agent)
-        weights |= {without["weight"], with_agent["weight"]}
-        pairs.append((without["ns"] / STEPS / 1e3, with_agent["ns"] / STEPS / 1e3))
+    weights, inside = set(), []
+    for _ in range(2):
+        weights |= {run(LOOP, plain, STEPS)["weight"], run(LOOP, agent, STEPS)["weight"]}
     for file in marks.iterdir():
         page = file.read_bytes()
         counted, hook_ns = struct.unpack_from("<Q", page, 64)[0], struct.unpack_from("<Q", page, 104)[0]
         if counted == STEPS:
             inside.append(hook_ns / STEPS / 1e3)
+    turns = [turn for _ in range(rounds) for turn in run(TURNS, agent, STRETCH, 100)]
     return {
-        "step_us": summary(pairs),
+        "step_us": summary([(bare, stepping) for bare, stepping, _ in turns]),
+        "step_and_batch_us": summary([(bare, whole) for bare, _, whole in turns]),
         "inside_hook_us": statistics.median(inside),
-        "counted_exactly": len(inside) == rounds,
+        "counted_exactly": len(inside) == 2,
         "same_bits": len(weights) == 1,
     }
 
 
-def loop(env):
-    done = subprocess.run([sys.executable, "-c", LOOP, str(STEPS)], env=env, capture_output=True, text=True, check=True)
+def run(code, env, *numbers):
+    words = [sys.executable, "-c", code, *map(str, numbers)]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
@@ -118,7 +161,8 @@ def words(found):
     ]
     if "step_us" in found:
         lines += [
-            f"step and batch, us of CPU: {side_by_side(found['step_us'])}",
+            f"step, us of CPU: {side_by_side(found['step_us'])}",
+            f"step and batch, us of CPU: {side_by_side(found['step_and_batch_us'])}",
             f"inside the step's hook, us: {found['inside_hook_us']:.2f}",
             f"counted exactly: {found['counted_exactly']}; same bits: {found['same_bits']}",
         ]

@@ -23,9 +23,9 @@ BOOTTIME = 7
 
 # Cells of eight bytes (offset / 8).
 _MAGIC, _VERSION, _PID, _START, _RANK, _WORLD, _STATE, _FLAGS = range(8)
-_STEPS, _STEP_TIME, EPOCH, MICRO, EXAMPLES, _HOOK_NS = range(8, 14)
+STEPS, STEP_TIME, EPOCH, MICRO, EXAMPLES, _HOOK_NS = range(8, 14)
 _GPU_ALLOCATED, _GPU_RESERVED, _TENSORS, _TENSORS_CPU, _TENSORS_DEVICE = range(14, 19)
-_REQUEST, _REQUEST_NUMBER, _TAKEN, _DONE, _STOP_AT, _MISSED = range(32, 38)
+REQUEST, _REQUEST_NUMBER, _TAKEN, _DONE, _STOP_AT, _MISSED = range(32, 38)
 _HEAD = 64
 
 RING_AT = 1024
@@ -85,11 +85,11 @@ class Page:
         self._looked = 0
         self._mapping = mapping
         self._bytes = memoryview(mapping)
-        self._u64 = self._bytes.cast("Q")
+        self.u64 = self._bytes.cast("Q")
         self._i64 = self._bytes.cast("q")
         self._i32 = self._bytes.cast("i")
         self._f64 = self._bytes.cast("d")
-        self._head = self._u64[_HEAD]
+        self._head = self.u64[_HEAD]
         self._waiting = deque()
         self._writing = allocate_lock()
 
@@ -101,10 +101,10 @@ class Page:
     def count_step(self, n, at=None):
         """Hooks saw the end of optimizer step `n`, `at` nanoseconds since boot."""
         try:
-            cells = self._u64
-            cells[_STEP_TIME] = clock_gettime_ns(BOOTTIME) if at is None else at
-            cells[_STEPS] = n
-            wanted = cells[_REQUEST] == SQUEEZE
+            cells = self.u64
+            cells[STEP_TIME] = clock_gettime_ns(BOOTTIME) if at is None else at
+            cells[STEPS] = n
+            wanted = cells[REQUEST] == SQUEEZE
         except Exception:
             return
         if wanted:
@@ -113,12 +113,12 @@ class Page:
     @property
     def steps(self):
         """The newest step told."""
-        return self._u64[_STEPS]
+        return self.u64[STEPS]
 
     @property
     def step_time(self):
         """When that was, in nanoseconds since boot."""
-        return self._u64[_STEP_TIME]
+        return self.u64[STEP_TIME]
 
     @property
     def world_size(self):
@@ -178,27 +178,27 @@ class Page:
 
     def cost(self, ns):
         """Nanoseconds spent inside hooks so far."""
-        self._u64[_HOOK_NS] = ns
+        self.u64[_HOOK_NS] = ns
 
     @property
     def micro_batches(self):
         """Micro-batches taken so far."""
-        return self._u64[MICRO]
+        return self.u64[MICRO]
 
     def took(self, micro_batches, examples):
         """So many more were taken from training loaders."""
-        self._u64[MICRO] += micro_batches
-        self._u64[EXAMPLES] += examples
+        self.u64[MICRO] += micro_batches
+        self.u64[EXAMPLES] += examples
 
     def cells(self):
         """The page as whole numbers and as fractions, for those who store at every batch."""
-        return self._u64, self._f64
+        return self.u64, self._f64
 
     def counters(self, **values):
         """Sets absolute counters by name: micro_batches, examples, hook_ns, gpu_allocated, tensors and so on."""
         try:
             for name, value in values.items():
-                self._u64[_COUNTERS[name]] = value
+                self.u64[_COUNTERS[name]] = value
         except Exception:
             pass
 
@@ -213,14 +213,14 @@ class Page:
     def state(self, state):
         """Says how the agent is: LOADED, ACTIVE, GOODBYE, OFF."""
         try:
-            self._u64[_STATE] = state
+            self.u64[_STATE] = state
         except Exception:
             pass
 
     def can(self, flag):
         """Says that requests of a kind are honoured: CAN_STOP, CAN_SQUEEZE."""
         try:
-            self._u64[_FLAGS] |= flag
+            self.u64[_FLAGS] |= flag
         except Exception:
             pass
 
@@ -242,11 +242,11 @@ class Page:
         goes on and leaves the request untaken, so that the recorder names a later one.
         """
         try:
-            cells = self._u64
-            looked, steps = self._looked, cells[_STEPS]
+            cells = self.u64
+            looked, steps = self._looked, cells[STEPS]
             self._looked = steps
             number = cells[_REQUEST_NUMBER]
-            if cells[_REQUEST] != SAVE_AND_STOP or number in (cells[_DONE], self._failed):
+            if cells[REQUEST] != SAVE_AND_STOP or number in (cells[_DONE], self._failed):
                 return False
             if number == self._stopping:
                 return True
@@ -271,28 +271,28 @@ class Page:
         """The job saved and stops."""
         try:
             if self._stopping is not None:
-                self._u64[_DONE] = self._stopping
+                self.u64[_DONE] = self._stopping
                 self.stopped = True
         except Exception:
             pass
 
     def squeeze_wanted(self):
         """The number of a squeeze that was asked for and is not done yet, or None."""
-        cells = self._u64
+        cells = self.u64
         number = cells[_REQUEST_NUMBER]
-        return number if cells[_REQUEST] == SQUEEZE and number != cells[_DONE] else None
+        return number if cells[REQUEST] == SQUEEZE and number != cells[_DONE] else None
 
     def take_up(self, number):
         """Request `number` is being worked on."""
-        self._u64[_TAKEN] = number
+        self.u64[_TAKEN] = number
 
     def carried_out(self, number):
         """Request `number` is done."""
-        self._u64[_DONE] = number
+        self.u64[_DONE] = number
 
     def batch_taken(self):
         """A batch was taken from a loader: where programs without steps are squeezed."""
-        if self._u64[_REQUEST] == SQUEEZE:
+        if self.u64[REQUEST] == SQUEEZE:
             try:
                 from . import squeeze
             except Exception:
@@ -323,17 +323,17 @@ class Page:
         index = self._head
         at = RING_AT + (index % SLOTS) * SLOT
         slot = at >> 3
-        self._u64[slot] = 0
-        self._u64[slot + 1] = when
+        self.u64[slot] = 0
+        self.u64[slot + 1] = when
         self._bytes[at + 16] = kind
         self._bytes[at + 17] = phase
         self._bytes[at + 18 : at + 20] = len(extra).to_bytes(2, "little")
         self._i32[(at + 20) >> 2] = max(-1, min(self._i64[_RANK], 0x7FFFFFFF))
         self._f64[slot + 3] = number
         self._bytes[at + 32 : at + 32 + len(extra)] = extra
-        self._u64[slot] = index + 1
+        self.u64[slot] = index + 1
         self._head = index + 1
-        self._u64[_HEAD] = index + 1
+        self.u64[_HEAD] = index + 1
 
 
 def current():
@@ -367,7 +367,7 @@ def move_page(folder):
 
 def goodbye():
     """A clean end."""
-    if _page is not None and _page.pid == os.getpid() and _page._u64[_STATE] != OFF:
+    if _page is not None and _page.pid == os.getpid() and _page.u64[_STATE] != OFF:
         _page.state(GOODBYE)
 
 
@@ -427,7 +427,7 @@ def _map(path, flags):
 
 
 def _fill(page):
-    cells = page._u64
+    cells = page.u64
     for cell in range(_FLAGS, _HOOK_NS + 1):
         cells[cell] = 0
     cells[_VERSION] = VERSION

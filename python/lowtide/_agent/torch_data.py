@@ -12,7 +12,7 @@ import weakref
 
 from . import hooking, progress
 from . import page as _page
-from .page import EPOCH, EXAMPLES, MICRO
+from .page import EPOCH, EXAMPLES, MICRO, REQUEST
 
 #: Parameters looked at to find out whether a module is the one being trained.
 MOST_PARAMETERS = 2000
@@ -44,7 +44,7 @@ class Loop:
 
     __slots__ = (
         "loader", "role", "began", "batches", "marked", "leads", "ended", "length", "batch", "rows", "told",
-        "quick", "micro", "examples", "passes", "u64", "f64", "__weakref__",
+        "quick", "micro", "examples", "passes", "full", "u64", "f64", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, loader):
@@ -57,7 +57,7 @@ class Loop:
         self.ended = False
         #: Batches that are in the page's counters.
         self.told = 0
-        #: Nothing is left to find out: a batch is three stores.
+        #: Nothing is left to find out: a batch is three stores (see `_make_next`).
         self.quick = False
         self.length, self.batch, self.rows = _sizes(loader)
         self.role = _role()
@@ -65,15 +65,8 @@ class Loop:
 
     def took(self, data):
         """A batch was taken."""
-        self.batches = taken = self.batches + 1
-        if self.quick:
-            self.told = taken
-            self.u64[MICRO] = self.micro + taken
-            rows = taken * self.batch
-            self.u64[EXAMPLES] = self.examples + min(rows, self.rows)
-            if self.passes is not None:
-                self.f64[EPOCH] = self.passes + taken / self.length
-        elif self.role != PART:
+        self.batches += 1
+        if self.role != PART:
             self._took(data)
 
     def _took(self, data):
@@ -164,6 +157,8 @@ class Loop:
             self.u64, self.f64 = page.cells()
             self.micro = self.u64[MICRO] - self.batches
             self.examples = self.u64[EXAMPLES] - min(self.batches * self.batch, self.rows)
+            #: Batches of the full size.
+            self.full = self.rows // self.batch
             self.quick = True
 
     def _examples(self, data, fresh):
@@ -254,7 +249,19 @@ def _make_next(function):
                 progress.job.failed()
             raise
         try:
-            loop.took(data)
+            if loop.quick:
+                # Written out here: a call for each part would cost more than the parts.
+                loop.batches = loop.told = taken = loop.batches + 1
+                cells = loop.u64
+                cells[MICRO] = loop.micro + taken
+                cells[EXAMPLES] = loop.examples + (taken * loop.batch if taken <= loop.full else loop.rows)
+                passes = loop.passes
+                if passes is not None:
+                    loop.f64[EPOCH] = passes + taken / loop.length
+                if not cells[REQUEST]:
+                    return data
+            else:
+                loop.took(data)
         except Exception:
             progress.job.failed()
         page = _page.current()
