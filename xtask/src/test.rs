@@ -8,6 +8,9 @@ use std::process::{Command, Stdio};
 /// What the Python tests import.
 const PYTHON_NEEDS: [&str; 6] = ["numpy", "pillow", "pytest>=8", "ipython", "ipykernel", "nbclient"];
 
+/// Tests at once, at least: most of them wait for a real job to go on.
+const AT_ONCE: usize = 4;
+
 /// The Python of a virtual environment under target/, made and filled when it is not there yet.
 pub(crate) fn python(name: &str, needs: &[&str]) -> Result<PathBuf, String> {
     let home = root().join("target").join(name);
@@ -43,6 +46,10 @@ pub(crate) fn test(rest: &[String]) -> Result<(), String> {
     let mut command = with_default_signals(&cargo());
     command.args(["test", "--workspace", "--locked", "--no-fail-fast"]).args(rest);
     command.env("LOWTIDE_TEST_PYTHON", &interpreter);
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        command.env("RUST_TEST_THREADS", cores.max(AT_ONCE).to_string());
+    }
     let mut well = counted(&mut command, &mut count)?;
     if rest.is_empty() {
         well &= counted(&mut package_tests(&interpreter), &mut count)?;
