@@ -274,6 +274,20 @@ fn a_save_that_hangs_while_memory_grows_and_a_job_that_takes_all_at_once_go_on_f
     }
 }
 
+#[test]
+fn a_save_that_hangs_while_memory_creeps_up_is_ended_before_the_kernel_does_it_and_that_is_said() {
+    let Some(cgroup) = Cgroup::new(200 * MIB) else { return };
+    let stage = Stage::new();
+    let job = ["--leak", "4", "--steps", "60", "--step-ms", "60", "--every", "5"];
+    let job = [&job[..], &["--trouble", "hangs", "--hang-leak", "0.05"]].concat();
+    let output = cgroup.inside(&guarded(&stage, &["--resume", "20"], &job)).output().unwrap();
+    let words = said(&output);
+    assert_eq!((output.status.code(), cgroup.kills()), (Some(0), 0), "{words}");
+    assert_all_made(&stage, 60, &words);
+    assert!(words.contains("ended in a save that took more and more memory"), "{words}");
+    assert!(!words.contains("the kernel killed it"), "{words}");
+}
+
 /// Only root may be spared by the kernel; only then lowtide is.
 #[test]
 fn the_kernel_is_asked_to_spare_lowtide_and_neither_the_job_nor_a_hook() {

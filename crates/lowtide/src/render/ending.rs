@@ -72,6 +72,10 @@ impl Ending<'_> {
             Exit::Signal(9) if last.is_some_and(|stop| stop.rung == Some(lowtide_run::Rung::Kill)) => {
                 "ended by the guard, just before the kernel would have".to_owned()
             }
+            Exit::Signal(9) if last.is_some_and(|stop| stop.rung == Some(lowtide_run::Rung::Hung)) => {
+                "ended by the guard in a save that took more and more memory, just before the kernel would have"
+                    .to_owned()
+            }
             Exit::Signal(9) if last.is_some_and(|stop| stop.rung == Some(lowtide_run::Rung::Overdue)) => {
                 "ended by the guard: it did not stop within --stop-within".to_owned()
             }

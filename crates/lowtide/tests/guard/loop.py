@@ -31,6 +31,7 @@ parser.add_argument("--log", required=True)
 parser.add_argument("--from", dest="begin", default=os.environ.get("LOWTIDE_CHECKPOINT"))
 parser.add_argument("--trouble", choices=["hangs", "stalls", "fails", "breaks", "doubles", "forgets", "leaves", "refills"], default=None)
 parser.add_argument("--trouble-at", type=int, default=0)
+parser.add_argument("--hang-leak", type=float, default=0, help="MiB that a save that hangs takes every 20 ms")
 args = parser.parse_args()
 
 MIB = 1 << 20
@@ -67,7 +68,7 @@ def save(step, loss, asked=False):
 
 def leak_on():
     while True:
-        kept.append(take(args.leak or 1))
+        kept.append(take(args.hang_leak or args.leak or 1))
         time.sleep(0.02)
 
 

@@ -70,6 +70,8 @@ pub(crate) enum Because {
     Memory(Why),
     /// Memory runs out so fast that nothing can be learnt of it.
     Rush,
+    /// A save takes more than any before it, up to the limit.
+    Save,
     /// A chunk is done.
     Chunk,
 }
@@ -79,6 +81,7 @@ impl Because {
         match self {
             Self::Memory(why) => why.words(),
             Self::Rush => "memory rushes to the limit".to_owned(),
+            Self::Save => "a save takes more memory than any before it, up to the limit".to_owned(),
             Self::Chunk => "a chunk is done".to_owned(),
         }
     }
@@ -301,6 +304,17 @@ impl Watch {
         self.limits.values().any(|watched| watched.deadly && watched.guard.rushes())
     }
 
+    /// Whether it is about to kill a job that saves.
+    pub(crate) fn reaches_limit_in_save(&self) -> bool {
+        self.limits.values().any(|watched| watched.deadly && watched.guard.limit_is_next_in_save())
+    }
+
+    /// ... and that save takes more than any before it.
+    pub(crate) fn save_runs_over(&self) -> bool {
+        let over = |guard: &Guard| guard.limit_is_next_in_save() && guard.save_outgrown();
+        self.limits.values().any(|watched| watched.deadly && over(&watched.guard))
+    }
+
     /// An evaluation that will not fit: its step and what it takes.
     pub(crate) fn evaluation_exceeds(&self) -> Option<(f64, f64)> {
         self.limits.values().find_map(|watched| watched.guard.evaluation_exceeds())
@@ -382,7 +396,7 @@ impl Watch {
     pub(crate) fn stopped_it(&self, exit: Exit) -> bool {
         let ended = |asked: &Asked| match asked.rung {
             Rung::Flag => asked.taken.is_some(),
-            Rung::Signal | Rung::Kill | Rung::Overdue => exit != Exit::Unknown,
+            Rung::Signal | Rung::Kill | Rung::Hung | Rung::Overdue => exit != Exit::Unknown,
         };
         self.asked.as_ref().is_some_and(ended)
     }

@@ -13,6 +13,8 @@ pub enum Rung {
     Signal,
     /// The end, just before the kernel's.
     Kill,
+    /// The same in a save that hangs, or takes more than saves did.
+    Hung,
     /// The end, because it took longer to stop than the user allows.
     Overdue,
 }
@@ -24,6 +26,9 @@ impl Rung {
             Self::Flag => "it was asked to save and stop",
             Self::Signal => "it was signalled",
             Self::Kill => "it was ended just before the kernel would have",
+            Self::Hung => {
+                "it was ended in its save, which took more and more memory, just before the kernel would have"
+            }
             Self::Overdue => "it was ended because it did not stop within --stop-within",
         }
     }

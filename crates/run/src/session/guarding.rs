@@ -124,6 +124,8 @@ impl Session<'_> {
             let mut asked = self.new_request(because, Rung::Kill);
             asked.fill = watch.fill;
             self.end_it(watch, asked);
+        } else if watch.asked.is_none() && watch.save_runs_over() && watch.has_something() {
+            self.end_it(watch, self.new_request(Because::Save, Rung::Hung));
         }
     }
 
@@ -273,12 +275,15 @@ impl Session<'_> {
         let edge = if pending && !overdue { watch.rushes() } else { watch.at_the_edge() };
         if !asked.is_over() && edge && (!busy || overdue) && watch.has_something() {
             self.end_all(&mut asked, Rung::Kill);
+        } else if !asked.is_over() && asked.is_hung(watch, self.live.now) && watch.has_something() {
+            self.end_all(&mut asked, Rung::Hung);
         }
         asked
     }
 
     fn end_it(&mut self, watch: &mut Watch, mut asked: Asked) {
-        self.end_all(&mut asked, Rung::Kill);
+        let rung = asked.rung;
+        self.end_all(&mut asked, rung);
         watch.asked = Some(asked);
     }
 
@@ -291,6 +296,7 @@ impl Session<'_> {
         }
         let why = match rung {
             Rung::Overdue => "ended because it did not stop within --stop-within",
+            Rung::Hung => "ended in a save that took more and more memory, before the kernel does it",
             Rung::Kill | Rung::Signal | Rung::Flag => "ended before the kernel does it",
         };
         let text = format!("{why}: {}", asked.because.words());

@@ -2,7 +2,8 @@
 //!
 //! Such a job stands still and harms nobody, and what it does may still come to something, so it is not ended for it: that
 //! would be worse than what it is kept from. It is said, with what it does and for how long, and said again each time twice
-//! as much time has gone by; a signal it is known to save on is sent as well; and the user may set a time for its end.
+//! as much time has gone by; a signal it is known to save on is sent as well; and the user may set a time for its end. One
+//! whose memory grows all the while, beyond what its saves took before, is ended a moment before the kernel does it.
 
 use super::Session;
 use crate::guard::{Asked, Rung, Watch};
@@ -27,9 +28,14 @@ impl Asked {
         now.since(self.at) > watch.patience()
     }
 
+    /// Whether it hangs in a save that takes all memory that is left.
+    pub(super) fn is_hung(&self, watch: &Watch, now: Tick) -> bool {
+        watch.save_runs_over() || self.is_overdue(watch, now) && watch.reaches_limit_in_save()
+    }
+
     /// Whether it was ended.
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.rung, Rung::Kill | Rung::Overdue)
+        matches!(self.rung, Rung::Kill | Rung::Hung | Rung::Overdue)
     }
 }
 

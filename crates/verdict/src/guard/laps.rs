@@ -5,6 +5,8 @@
 //! before: a saw-tooth, a spike that comes back and a warm-up that bends are none of it. Not here: what follows from it.
 
 use super::Look;
+use super::course::Course;
+use super::learnt::Found;
 use std::collections::VecDeque;
 
 /// A lap has at least so many looks in it ...
@@ -29,18 +31,44 @@ const BENT: f64 = 0.6;
 const PEAKS_AGREE: f64 = 1.5;
 /// Rises whose mean is so many times their median are a jump and noise.
 const UNEVEN: f64 = 2.0;
+/// A rise is sure beyond so many times what floors scatter: two standard errors of a difference of two.
+const SURELY: f64 = 2.8;
+/// Scatter is known by so many laps ...
+const SCATTER_LAPS: usize = 16;
+/// ... and the middle bend of three floors is so many times as large, if they scatter like a bell.
+const BEND_OF_SCATTER: f64 = 1.65;
 /// A floor that falls by so many times the noise is lower.
 const FELL: f64 = 50.0;
+/// So many laps after a fall nothing is believed.
+const FALL_LAPS: usize = 3;
 /// Growth that was seen is believed for so many laps that do not show it.
 const BELIEVED_LAPS: usize = 8;
+/// So many looks in a step meet its floor and its peak.
+const DENSE_LOOKS: u32 = 12;
+/// Looks miss the floor of a step by about this part of what it takes and gives back.
+const MISSED_PART: f64 = 0.1;
+/// A step surely lasts this part of the shortest of late.
+const LASTS_PART: f64 = 0.8;
+/// Rises of so many laps tell what a step may add at most.
+const CLUMP_LAPS: usize = 14;
+/// ... if so many looks were taken in each.
+const CLUMP_LOOKS: u32 = 6;
+/// A look is near the end of a step within this part of it.
+const NEAR_PART: f64 = 0.125;
+/// A step takes the mean of so many laps.
+const MEAN_LAPS: usize = 16;
+/// What steps hold when they end is known by so many laps.
+const HELD_LAPS: usize = 8;
 /// A step is taken to last at least this long, in seconds.
 const SHORTEST: f64 = 1e-3;
 /// Peaks of so many laps count as the peak of now.
 const PEAK_LAPS: usize = 3;
 /// Not every look meets the floor of a step: so many looks tell it ...
-const FLOOR_LOOKS: u32 = 12;
+const FLOOR_LOOKS: u32 = 24;
 /// ... of so many laps at most.
-const FLOOR_LAPS: usize = 4;
+const FLOOR_LAPS: usize = 12;
+/// Memory fell when it is lower than in all of so many laps.
+const FELL_LAPS: usize = 4;
 
 /// A stretch of training.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +82,12 @@ struct Lap {
     low_at: f64,
     high: f64,
     high_at: f64,
+    /// Its first look.
+    first: f64,
+    first_at: f64,
+    /// The last.
+    last: f64,
+    last_at: f64,
     looks: u32,
     /// Its peak is the highest of this life.
     fresh: bool,
@@ -64,7 +98,7 @@ struct Lap {
 pub(super) struct Growth {
     /// Bytes a step.
     pub(super) per_step: f64,
-    /// How long a step takes at most.
+    /// How long a step takes on the mean.
     pub(super) step_seconds: f64,
 }
 
@@ -84,28 +118,41 @@ pub(super) struct Laps {
     steps_known: bool,
     /// When the newest step ended.
     stepped_at: Option<f64>,
+    course: Course,
     /// Worked out when a lap ends.
     growth: Option<Growth>,
     /// Laps since then that did not show it.
     unconfirmed: usize,
+    /// Laps since memory fell.
+    since_fall: usize,
+    /// Worked out when a lap ends, too: see `held_above`, `clumped` and `mean_step`.
+    held: f64,
+    lasting: Vec<f64>,
+    mean_step: Option<f64>,
 }
 
 impl Laps {
     /// A look while the job trains.
     pub(super) fn look(&mut self, look: &Look) {
         self.noise = look.limit * NOISE_PART;
+        self.course.look(look.seconds, look.used);
+        let begin = self.stepped_at.or(self.recent.back().map(|lap| lap.end)).unwrap_or(look.seconds);
         let lap = self.open.get_or_insert(Lap {
-            begin: look.seconds,
+            begin,
             end: look.seconds,
             steps: 0.0,
             low: look.used,
             low_at: look.seconds,
             high: look.used,
             high_at: look.seconds,
+            first: look.used,
+            first_at: look.seconds,
+            last: look.used,
+            last_at: look.seconds,
             looks: 0,
             fresh: false,
         });
-        lap.end = look.seconds;
+        (lap.end, lap.last, lap.last_at) = (look.seconds, look.used, look.seconds);
         if look.used < lap.low {
             (lap.low, lap.low_at) = (look.used, look.seconds);
         }
@@ -127,8 +174,10 @@ impl Laps {
             return;
         }
         self.stepped_at = Some(at);
+        self.course.stepped(at);
         if let Some(lap) = &mut self.open {
             lap.steps += steps;
+            lap.end = at;
             if lap.looks >= LEAST_LOOKS {
                 self.close();
             }
@@ -145,16 +194,13 @@ impl Laps {
         }
         self.recent.push_back(lap);
         self.gather(lap);
-        if self
-            .recent
-            .iter()
-            .rev()
-            .skip(1)
-            .take(FLOOR_LAPS)
-            .any(|before| lap.low < before.low - self.noise * FELL)
-        {
-            // It fell: whatever rose before is given back.
+        self.since_fall = if self.fell() { 0 } else { self.since_fall + 1 };
+        self.mean_step = self.work_out_step();
+        (self.held, self.lasting) = (self.work_out_held(), self.work_out_lasting());
+        if self.since_fall < FALL_LAPS {
+            // It fell: whatever rose before is given back, and what the laps before it show is past.
             self.growth = None;
+            return;
         }
         match self.work_out() {
             Some(growth) => (self.growth, self.unconfirmed) = (Some(growth), 0),
@@ -162,6 +208,14 @@ impl Laps {
             None if self.unconfirmed < BELIEVED_LAPS => self.unconfirmed += 1,
             None => self.growth = None,
         }
+    }
+
+    /// Whether the newest lap is lower than all of the few before it.
+    fn fell(&self) -> bool {
+        let mut newest = self.recent.iter().rev();
+        let low = newest.next().map_or(0.0, |lap| lap.low);
+        let before = newest.take(FELL_LAPS).map(|lap| lap.low).reduce(f64::min);
+        before.is_some_and(|before| low < before - self.noise * FELL)
     }
 
     fn gather(&mut self, lap: Lap) {
@@ -192,26 +246,69 @@ impl Laps {
 
     /// The highest in steps that have ended, and since then.
     pub(super) fn highs(&self) -> (f64, f64) {
-        let done = self.recent.iter().rev().take(PEAK_LAPS).map(|lap| lap.high).fold(0.0, f64::max);
+        let laps = PEAK_LAPS.min(self.since_fall);
+        let done = self.recent.iter().rev().take(laps).map(|lap| lap.high).fold(0.0, f64::max);
         (done, self.open.map_or(0.0, |lap| lap.high))
     }
 
     /// The floor when the last step ended: as it was seen of late, with what growth had added by then, but never above
-    /// what is taken now. Nothing when it fell: whatever rose before is given back.
+    /// what is taken now.
     pub(super) fn floor(&self, used: f64) -> Option<f64> {
         let last = self.recent.back()?;
         let rate = self.growth.map_or(0.0, |growth| growth.per_step / growth.step_seconds);
         let ended = self.stepped_at.unwrap_or(last.end);
-        let (mut then, mut lowest, mut looks) = (f64::INFINITY, f64::INFINITY, 0);
-        for lap in self.recent.iter().rev().take(FLOOR_LAPS) {
-            then = then.min(lap.low + rate * (ended - lap.low_at).max(0.0));
-            lowest = lowest.min(lap.low);
+        let then = |lap: &Lap| lap.low + rate * (ended - lap.low_at).max(0.0);
+        let floor = self.around_end().or_else(|| self.floor_laps().map(then).reduce(f64::min))?;
+        Some(floor.min(used))
+    }
+
+    /// The floor by the looks just before and after the newest step ended, if there were some: it can't be higher.
+    fn around_end(&self) -> Option<f64> {
+        let (last, open) = (self.recent.back()?, self.open?);
+        let near = self.mean_step? * NEAR_PART;
+        let close = open.first_at - open.begin <= near || last.end - last.last_at <= near;
+        close.then(|| open.low.min(last.last))
+    }
+
+    /// The floor that a save or an evaluation finds, when so much is taken: what a step takes and gives back is no part of
+    /// it. A level that memory has just risen to is, though floors of late were lower.
+    pub(super) fn found(&self, used: f64) -> Found {
+        let newest = self.recent.iter().rev().take(HELD_LAPS);
+        let usual = second_largest(newest.map(|lap| lap.high - lap.low)) + self.noise;
+        let floor = self.floor(used).filter(|floor| used - floor <= usual).unwrap_or(used);
+        Found { floor, play: usual + self.growth.map_or(0.0, |growth| growth.per_step) }
+    }
+
+    /// Whether memory is below every floor of late: whatever rose before is given back.
+    pub(super) fn is_below(&self, used: f64) -> bool {
+        let lowest = self.floor_laps().map(|lap| lap.low).fold(f64::INFINITY, f64::min);
+        used < lowest - self.noise
+    }
+
+    /// The newest laps, as many as it takes to have met a floor.
+    fn floor_laps(&self) -> impl Iterator<Item = &Lap> {
+        let mut looks = 0;
+        self.recent.iter().rev().take(FLOOR_LAPS).take_while(move |lap| {
+            let before = looks;
             looks += lap.looks;
-            if looks >= FLOOR_LOOKS {
-                break;
-            }
-        }
-        (used >= lowest - self.noise).then(|| then.min(used))
+            before < FLOOR_LOOKS
+        })
+    }
+
+    /// How far above the floors around it memory may be when a step ends: some steps hold more than others, and give it
+    /// back in the next.
+    pub(super) fn held_above(&self) -> f64 {
+        // The floor after it has grown by then.
+        let grown = self.growth.map(|growth| growth.per_step).filter(|per_step| self.held > *per_step);
+        self.held + grown.unwrap_or(0.0)
+    }
+
+    fn work_out_held(&self) -> f64 {
+        let newest = self.recent.iter().rev().take(HELD_LAPS.min(self.since_fall));
+        let newest: Vec<&Lap> = newest.filter(|lap| lap.looks >= CLUMP_LOOKS).collect();
+        // The newest come first. What the looks before and after the end of a step saw, it held no more.
+        let held = |pair: &[&Lap]| pair[1].last.min(pair[0].first) - pair[1].low.max(pair[0].low);
+        newest.windows(2).map(held).fold(0.0, f64::max)
     }
 
     /// The highest of this life.
@@ -223,6 +320,56 @@ impl Laps {
     pub(super) fn step_seconds(&self) -> Option<f64> {
         let each = self.recent.iter().rev().take(8).filter(|lap| lap.steps > 0.0);
         each.map(|lap| (lap.end - lap.begin).max(0.0) / lap.steps).reduce(f64::max)
+    }
+
+    /// How long a step takes on the mean of late.
+    fn work_out_step(&self) -> Option<f64> {
+        let laps = || self.recent.iter().rev().take(MEAN_LAPS).filter(|lap| lap.steps > 0.0);
+        let (seconds, steps) = laps().fold((0.0, 0.0), |(seconds, steps), lap| {
+            (seconds + (lap.end - lap.begin).max(0.0), steps + lap.steps)
+        });
+        (steps > 0.0).then(|| seconds / steps)
+    }
+
+    /// How long the step under way may surely go on, where steps are known: less than the shortest of late.
+    pub(super) fn step_lasts(&self, seconds: f64) -> Option<f64> {
+        let each = self.recent.iter().filter(|lap| lap.steps > 0.0);
+        let shortest = each.map(|lap| (lap.end - lap.begin).max(0.0) / lap.steps).reduce(f64::min)?;
+        Some(shortest * LASTS_PART - self.course.since(seconds)?)
+    }
+
+    /// Whether so many looks were taken in the newest step that they met its floor and its peak.
+    pub(super) fn is_dense(&self) -> bool {
+        self.recent.back().is_some_and(|lap| lap.looks >= DENSE_LOOKS)
+    }
+
+    /// Whether the step under way surely adds little, though steps of late added much.
+    pub(super) fn pauses(&self) -> bool {
+        self.growth.is_some_and(|growth| self.course.pauses(growth.per_step))
+    }
+
+    /// What so many steps may add, where not every step adds the same: the largest rises of late that lasted, but for the
+    /// very largest, which may have been a jump.
+    pub(super) fn clumped(&self, steps: f64) -> f64 {
+        self.lasting.iter().skip(1).take(steps.ceil() as usize).sum()
+    }
+
+    /// Rises of late that lasted, a step, the largest first.
+    fn work_out_lasting(&self) -> Vec<f64> {
+        let newest: Vec<&Lap> = self.recent.iter().rev().take(CLUMP_LAPS.min(self.since_fall)).collect();
+        let low = |lap: &&Lap| lap.low;
+        // The newest come first: the lowest of three laps above the highest of the three before them.
+        let lasting = |six: &[&Lap]| {
+            let after = six[..3].iter().map(low).fold(f64::INFINITY, f64::min);
+            let before = six[3..].iter().map(low).fold(0.0, f64::max);
+            let missed = MISSED_PART * (six[2].high - six[2].low);
+            ((after - before - missed) / six[2].steps.max(1.0)).max(0.0)
+        };
+        // Few looks meet a floor by chance: then it seems to rise and does not.
+        let met = |six: &&[&Lap]| six.iter().all(|lap| lap.looks >= CLUMP_LOOKS);
+        let mut rises: Vec<f64> = newest.windows(6).filter(met).map(lasting).collect();
+        rises.sort_by(|one, other| other.total_cmp(one));
+        rises
     }
 
     /// Growth, if there is any to believe in.
@@ -241,7 +388,7 @@ impl Laps {
             self.peaks(whole),
         ];
         let rate = rates.into_iter().flatten().reduce(f64::max)?;
-        let step_seconds = self.step_seconds()?.max(SHORTEST);
+        let step_seconds = self.mean_step?.max(SHORTEST);
         Some(Growth { per_step: rate * step_seconds, step_seconds })
     }
 
@@ -263,9 +410,10 @@ impl Laps {
         } else {
             bent(mean, [first, middle, newest])
         };
+        let surely = 1.0 - scatter(laps) * SURELY / (last[3].low - last[0].low);
         // Two looks may both have met the peak of a step: then its floor seems to rise, and its peak does not.
         let peaks = last.windows(2).filter_map(|pair| peak_rate(pair[0], pair[1])).fold(0.0, f64::max);
-        real.then(|| course.min(peaks * PEAKS_AGREE))
+        (real && surely > 0.0).then(|| (course * surely).min(peaks * PEAKS_AGREE))
     }
 
     /// Bytes a second by floors of four quarters that rise, with the highest peak in the last.
@@ -292,6 +440,27 @@ impl Laps {
         }
         Some(bent(peak_rate(first, newest)?, between(&quarters, peak_rate)?))
     }
+}
+
+/// How far floors lie from a straight course before the last few laps, by the middle of what they bend each time.
+fn scatter(laps: &[Lap]) -> f64 {
+    let before = &laps[..laps.len().saturating_sub(3)];
+    let bend = |three: &[Lap]| (three[2].low - 2.0 * three[1].low + three[0].low).abs();
+    let mut bends: Vec<f64> = before.windows(3).rev().take(SCATTER_LAPS).map(bend).collect();
+    bends.sort_by(f64::total_cmp);
+    bends.get(bends.len() / 2).map_or(0.0, |middle| middle / BEND_OF_SCATTER)
+}
+
+/// The largest but one: the largest may be a jump.
+fn second_largest(numbers: impl Iterator<Item = f64>) -> f64 {
+    let (_, second) =
+        numbers.fold(
+            (0.0, 0.0),
+            |(first, second), number: f64| {
+                if number > first { (number, first) } else { (first, number.max(second)) }
+            },
+        );
+    second
 }
 
 /// The newest laps as four of the same number.
@@ -340,6 +509,10 @@ fn merged(first: Lap, second: Lap) -> Lap {
         low_at,
         high,
         high_at,
+        first: first.first,
+        first_at: first.first_at,
+        last: second.last,
+        last_at: second.last_at,
         looks: first.looks.saturating_add(second.looks),
         fresh: first.fresh || second.fresh,
     }

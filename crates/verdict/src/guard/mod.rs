@@ -5,22 +5,24 @@
 //! honoured, and what a save takes for itself, all learnt from the job. Waiting one more step must not make it too late.
 //! Pure: looks and marks come in, a call goes out. Not here: limits, requests, signals (see `run::guard`).
 
+mod course;
 mod laps;
 mod learnt;
+mod moment;
 mod words;
 
 use laps::Laps;
 use learnt::{Learnt, Stage};
 use lowtide_model::{Mark, MarkKind};
+use moment::Moment;
 use serde::Serialize;
-use std::collections::VecDeque;
 
-/// Looks that tell how memory moves at this moment.
-const MOMENT: usize = 8;
 /// Looks before the point of no return.
 const LOOKS_LEFT: f64 = 20.0;
-/// Looks meet neither the floor nor the peak of a step exactly: this part of what lies between is not known.
+/// A few looks meet neither the floor nor the peak of a step exactly: this part of what lies between is not known.
 const DOUBT_PART: f64 = 0.07;
+/// What looks read is not exact, a save's peak neither: this part of the limit.
+const INEXACT_PART: f64 = 1.5e-3;
 /// Looks in a step when a request may be near.
 const LOOKS_A_STEP: f64 = 12.0;
 /// Laps before anything is believed.
@@ -35,12 +37,12 @@ pub const SLOWEST_LOOK: f64 = 0.1;
 const LATE_FADES_SECONDS: f64 = 10.0;
 /// ... and one that comes later than this many seconds was suspended.
 const MOST_LATE: f64 = 1.0;
+/// Rises that are so many times the mean do not come with every step.
+const CLUMPED: f64 = 1.5;
 /// Steps are not all alike.
 const SPARE_STEPS: f64 = 0.1;
 /// A request may become necessary soon when so many steps more would make it so.
 const SOON_STEPS: f64 = 16.0;
-/// Fewer looks that rise are no rush.
-const LEAST_RISES: usize = 4;
 /// The kernel's kill is near when it is this many looks away ...
 const EDGE_LOOKS: f64 = 3.0;
 /// ... or this many seconds.
@@ -108,7 +110,7 @@ pub struct Why {
 pub struct Guard {
     laps: Laps,
     learnt: Learnt,
-    moment: VecDeque<Look>,
+    moment: Moment,
     step: Option<f64>,
     /// Whether a step ended in this life.
     stepped: bool,
@@ -133,7 +135,7 @@ impl Default for Guard {
         Self {
             laps: Laps::default(),
             learnt: Learnt::default(),
-            moment: VecDeque::new(),
+            moment: Moment::default(),
             step: None,
             stepped: false,
             paused: 0.0,
@@ -152,26 +154,25 @@ impl Guard {
     /// Takes a look. Looks come in the order of their time; nonsense is left out.
     pub fn look(&mut self, look: Look) {
         let sane = [look.seconds, look.used, look.high, look.limit].into_iter().all(f64::is_finite);
-        let later = self.moment.back().is_none_or(|last| look.seconds > last.seconds);
+        let later = self.moment.newest().is_none_or(|last| look.seconds > last.seconds);
         if !sane || !later || look.limit <= 0.0 {
             return;
         }
-        if let Some(last) = self.moment.back() {
+        if let Some(last) = self.moment.newest() {
             let passed = look.seconds - last.seconds;
             let late = (passed - self.planned).clamp(0.0, MOST_LATE);
             self.late = late.max(self.late * (-passed / LATE_FADES_SECONDS).exp());
         }
-        if self.moment.len() >= MOMENT {
-            self.moment.pop_front();
-        }
-        self.moment.push_back(look);
+        self.moment.take(look);
         // What the kernel kept as the highest may be of the save or the evaluation that has just ended.
-        let kept_high = look.high;
+        let kept = look;
         let look = if std::mem::take(&mut self.turned) { Look { high: look.used, ..look } } else { look };
-        self.learnt.look_after(kept_high);
+        self.learnt.look_after(&kept);
         match self.learnt.stage() {
             Stage::Training => self.laps.look(&self.in_training(&look)),
-            Stage::Eval | Stage::Save | Stage::Load => self.learnt.look(look.high.max(look.used)),
+            Stage::Eval | Stage::Save | Stage::Load => {
+                self.learnt.look(&Look { high: look.high.max(look.used), ..look });
+            }
         }
         self.planned = self.next_look().unwrap_or(SLOWEST_LOOK).clamp(QUICKEST_LOOK, SLOWEST_LOOK);
     }
@@ -189,8 +190,8 @@ impl Guard {
         if mark.kind == MarkKind::Step {
             return self.take_step(mark.number, mark.tick.seconds());
         }
-        let used = self.moment.back().map(|look| look.used);
-        self.learnt.mark(mark, used, self.step);
+        let found = self.moment.newest().map(|look| self.laps.found(look.used));
+        self.learnt.mark(mark, found, self.step);
         let seconds = mark.tick.seconds();
         self.turned |= matches!(mark.kind, MarkKind::Eval | MarkKind::Save | MarkKind::Load);
         if self.learnt.stage() != Stage::Training {
@@ -226,7 +227,7 @@ impl Guard {
     pub fn born(&mut self) {
         self.laps = Laps::default();
         self.learnt.born();
-        self.moment.clear();
+        self.moment = Moment::default();
         self.stepped = false;
         self.paused_at = None;
         self.bound = None;
@@ -264,7 +265,7 @@ impl Guard {
 
     /// What has to be done now.
     pub fn call(&self) -> Call {
-        let Some(look) = self.moment.back() else { return Call::Hold };
+        let Some(look) = self.moment.newest() else { return Call::Hold };
         // In an evaluation nobody honours a request, and what it takes it gives back.
         if self.learnt.stage() != Stage::Training || self.laps.len() < LEAST_LAPS {
             return Call::Hold;
@@ -276,31 +277,52 @@ impl Guard {
         if self.needed_after(self.stop_steps + 1.0)? <= look.limit {
             return None;
         }
+        if self.waits() > 0.0 {
+            return None;
+        }
         let why = self.why(look, Cause::Growth);
         let late = self.needed_after(self.stop_steps)? > look.limit;
         Some(if late { Call::Lost(why) } else { Call::Ask(why) })
     }
 
+    /// How long a request can wait, in seconds: it is honoured when the step under way ends, however early in it it comes,
+    /// and the later it comes, the more is known.
+    fn waits(&self) -> f64 {
+        let look = self.moment.newest();
+        let lasts = look.and_then(|look| self.laps.step_lasts(self.in_training(look).seconds));
+        lasts.map_or(0.0, |lasts| lasts - self.reaction() - QUICKEST_LOOK)
+    }
+
     /// The highest memory if so many more steps are made after the last that ended, and then a save.
     fn needed_after(&self, steps: f64) -> Option<f64> {
-        let (look, growth) = (self.moment.back()?, self.laps.growth()?);
+        let (look, growth) = (self.moment.newest()?, self.laps.growth()?);
+        if self.laps.is_below(look.used) {
+            return None;
+        }
         let floor = self.laps.floor(look.used)?;
         let (then, since) = self.laps.highs();
         let high = self.high(look);
         let save = self.learnt.save_peak().unwrap_or(0.0);
         // Steps that may end before we have seen and said anything.
         let unseen = (self.reaction() / growth.step_seconds - 0.5).max(0.0);
-        let ahead = growth.per_step * (steps + unseen + SPARE_STEPS);
+        // The step under way may add nothing, but the next may.
+        let steps = if self.laps.pauses() { steps - 1.0 } else { steps };
+        let spare = growth.per_step * (unseen + SPARE_STEPS);
+        let even = growth.per_step * steps;
+        let clumped = Some(self.laps.clumped(steps)).filter(|clumped| *clumped > even * CLUMPED);
+        let ahead = clumped.unwrap_or(even) + spare;
         // A bound that was passed was none.
         let ahead = self.bound.filter(|bound| *bound >= high).map_or(ahead, |bound| ahead.min(bound - high));
         let peak = (then + ahead).max(since + (ahead - growth.per_step).max(0.0)).max(high);
-        let doubt = DOUBT_PART * (high - floor).max(0.0);
-        Some(peak.max(floor + ahead + save) + doubt)
+        let doubt = if self.laps.is_dense() { 0.0 } else { DOUBT_PART * (high - floor).max(0.0) };
+        // Steps end higher or lower: the save comes on top of what the one holds that it follows.
+        let held = self.laps.held_above();
+        Some((peak + doubt).max(floor + held + ahead + save) + look.limit * INEXACT_PART)
     }
 
     /// Whether a request may become necessary within the next steps.
     fn soon(&self) -> bool {
-        let limit = self.moment.back().map(|look| look.limit);
+        let limit = self.moment.newest().map(|look| look.limit);
         self.needed_after(self.stop_steps + SOON_STEPS)
             .zip(limit)
             .is_some_and(|(needed, limit)| needed > limit)
@@ -312,8 +334,9 @@ impl Guard {
         let left = exceeds.0 - self.step()?;
         // It runs at the end of its step, before any save; steps that end before we have seen and said anything count too.
         let step_seconds = self.laps.step_seconds().unwrap_or(1.0).max(1e-3);
-        let unseen = (self.reaction() + self.look_seconds()) / step_seconds;
-        (left <= self.stop_steps + 1.0 + unseen).then(|| {
+        let unseen = (self.reaction() + self.moment.look_seconds()) / step_seconds;
+        // A look may be missed, and nothing that is learnt in a step changes what an evaluation takes.
+        (left <= self.stop_steps + 2.0 + unseen).then(|| {
             let why = Why { evaluation: Some(exceeds), ..self.why(look, Cause::Evaluation) };
             if left <= self.stop_steps { Call::Lost(why) } else { Call::Ask(why) }
         })
@@ -321,12 +344,12 @@ impl Guard {
 
     /// The next evaluation, if it will not fit: its step and what it takes. Known as soon as one was seen.
     pub fn evaluation_exceeds(&self) -> Option<(f64, f64)> {
-        let (look, step) = (self.moment.back()?, self.step()?);
+        let (look, step) = (self.moment.newest()?, self.step()?);
         let (at, height) = self.learnt.next_eval(step)?;
         let grows = self.laps.growth().map_or(0.0, |growth| growth.per_step);
         let then = self.laps.floor(look.used)? + grows * (at - step).max(0.0);
         let then = self.bound.map_or(then, |bound| then.min(bound));
-        (then + height > look.limit).then_some((at, height))
+        (then + height + look.limit * INEXACT_PART > look.limit).then_some((at, height))
     }
 
     /// The highest of late.
@@ -354,7 +377,7 @@ impl Guard {
 
     /// Whether the limit is reached before anything else can happen: the next step will not fit, or memory rushes there.
     pub fn at_the_edge(&self) -> bool {
-        let Some(look) = self.moment.back() else { return false };
+        let Some(look) = self.moment.newest() else { return false };
         // What a save or an evaluation takes it gives back; ending it here could only take what would have fitted. And what
         // a job takes while it starts says nothing yet.
         if self.learnt.stage() != Stage::Training || self.laps.len() < LEAST_LAPS {
@@ -372,57 +395,47 @@ impl Guard {
 
     /// Whether memory runs up to the limit at this very moment.
     pub fn rushes(&self) -> bool {
-        let (Some(look), Some(rate)) = (self.moment.back(), self.rush()) else { return false };
+        let (Some(look), Some(rate)) = (self.moment.newest(), self.moment.rush()) else { return false };
         let left = (look.limit - look.used).max(0.0) / rate;
-        let edge = (EDGE_LOOKS * self.look_seconds()).clamp(EDGE_SECONDS, EDGE_SECONDS * EDGE_LOOKS);
+        let edge = (EDGE_LOOKS * self.moment.look_seconds()).clamp(EDGE_SECONDS, EDGE_SECONDS * EDGE_LOOKS);
         let trains = self.learnt.stage() == Stage::Training && self.laps.len() >= LEAST_LAPS;
         trains && look.used > self.laps.record() && left < edge
     }
 
+    /// Whether a save has taken more than any save before it: what it takes now it will hardly give back.
+    pub fn save_outgrown(&self) -> bool {
+        let Some(look) = self.moment.newest() else { return false };
+        self.learnt.save_ends_below(look.limit).is_some_and(|most| look.used > most)
+    }
+
+    /// Whether the job saves, and memory reaches the limit with the next looks all the same.
+    pub fn limit_is_next_in_save(&self) -> bool {
+        self.learnt.stage() == Stage::Save && self.moment.limit_is_next()
+    }
+
     /// When to look again, in seconds: often enough that some looks are left before it is too late.
     pub fn next_look(&self) -> Option<f64> {
-        let look = self.moment.back()?;
-        let by_growth = self.seconds_left().map(|left| left / LOOKS_LEFT);
-        let by_rush = self.newest_rate().map(|rate| (look.limit - look.used).max(0.0) / rate / LOOKS_LEFT);
+        let look = self.moment.newest()?;
+        let by_growth =
+            self.seconds_left().map(|left| left / LOOKS_LEFT + self.waits().max(0.0) / LOOKS_A_STEP);
+        let by_rush =
+            self.moment.newest_rate().map(|rate| (look.limit - look.used).max(0.0) / rate / LOOKS_LEFT);
         let by_evaluation = self.evaluation_exceeds().zip(self.step()).zip(self.laps.step_seconds()).map(
-            |(((at, _), step), seconds)| (at - step - self.stop_steps - 1.0).max(0.0) * seconds / LOOKS_LEFT,
+            |(((at, _), step), seconds)| (at - step - self.stop_steps - 2.0).max(0.0) * seconds / LOOKS_LEFT,
         );
         // The floor and the peak of every step have to be met when it matters.
         let by_step =
             self.laps.growth().filter(|_| self.soon()).map(|growth| growth.step_seconds / LOOKS_A_STEP);
-        let ways = [by_growth, by_rush, by_evaluation, by_step];
+        let by_save = self.moment.mean_rate().filter(|_| self.save_outgrown());
+        let by_save = by_save.map(|rate| (look.limit - look.used).max(0.0) / rate / LOOKS_LEFT);
+        let ways = [by_growth, by_rush, by_evaluation, by_step, by_save];
         ways.into_iter().flatten().filter(|time| *time >= 0.0).reduce(f64::min)
     }
 
     /// How long until it has to be asked, if it goes on like this.
     pub fn seconds_left(&self) -> Option<f64> {
-        let (look, growth) = (self.moment.back()?, self.laps.growth()?);
+        let (look, growth) = (self.moment.newest()?, self.laps.growth()?);
         let left = (look.limit - self.needed_after(self.stop_steps + 1.0)?).max(0.0);
         Some(left / growth.per_step * growth.step_seconds)
-    }
-
-    fn look_seconds(&self) -> f64 {
-        let mut newest = self.moment.iter().rev();
-        match (newest.next(), newest.next()) {
-            (Some(last), Some(before)) => last.seconds - before.seconds,
-            _ => 0.0,
-        }
-    }
-
-    /// Bytes a second between the last two looks, if it rose.
-    fn newest_rate(&self) -> Option<f64> {
-        let mut newest = self.moment.iter().rev();
-        let (last, before) = (newest.next()?, newest.next()?);
-        Some((last.used - before.used) / (last.seconds - before.seconds)).filter(|rate| *rate > 0.0)
-    }
-
-    /// Bytes a second over the last looks in which it rose without a pause.
-    fn rush(&self) -> Option<f64> {
-        let last = self.moment.back()?;
-        let pairs = self.moment.iter().rev().skip(1).zip(self.moment.iter().rev());
-        let rising: Vec<&Look> =
-            pairs.take_while(|(one, next)| next.used > one.used).map(|(one, _)| one).collect();
-        let first = rising.last().filter(|_| rising.len() >= LEAST_RISES)?;
-        Some((last.used - first.used) / (last.seconds - first.seconds))
     }
 }
