@@ -303,13 +303,15 @@ fn moments(out: &mut String, name: &str, cases: &[&Case], say: impl Fn(&Curve, u
         }
     }
     delays.sort_by(f64::total_cmp);
+    let by_half = delays.partition_point(|delay| *delay <= 0.5);
     let _ = writeln!(
         out,
         "online by {name}: harmless growing runs ever called a leak {}; fills with a known pass {}{named}; \
-         leaks found at the end {}; median delay {:.2} of a leak's life",
+         leaks found at the end {}; called within half of their life {}; median delay {:.2} of a leak's life",
         share(ever, harmless),
         share(fills_called, fills),
         share(found, leaks),
+        share(by_half, leaks),
         delays.get(delays.len() / 2).copied().unwrap_or(1.0)
     );
 }

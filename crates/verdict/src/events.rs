@@ -10,13 +10,16 @@ use crate::series::{Bin, Series};
 const SHORTEST: usize = 5;
 /// Fewer events than this can line up with anything.
 const FEWEST: usize = 4;
-/// Of all growth, this part must happen across the events. A line that ignores them puts about half there, because
-/// levels are taken over halves of the stretches between events.
-const ACROSS: f64 = 0.75;
-/// The later half of the events must bring at least this part, or it was a warm-up that evaluations happened in.
-const LATER: f64 = 0.25;
-/// The mean of the jumps must be this many standard errors above nothing.
-const SURE: f64 = 2.0;
+/// Of all growth since the first event, this part must happen across the events. A line that ignores them puts about half
+/// there, because levels are taken over halves of the stretches between events.
+const ACROSS: f64 = 0.85;
+/// The later half of the events must bring at least this part, or it was a warm-up that evaluations happened in: a pace
+/// that stays brings half.
+const LATER: f64 = 0.35;
+/// The mean of the jumps must be this many standard errors above nothing, with as few events as `FEWEST`.
+const SURE: f64 = 3.0;
+/// Of five events, so many must leave the floor higher.
+const ROSE_OF_FIVE: usize = 4;
 /// The whole growth must be this many times what the levels scatter by.
 const ABOVE_SCATTER: f64 = 4.0;
 
@@ -39,10 +42,12 @@ pub(crate) fn at_events(series: &Series, places: &[f64]) -> Option<EventGrowth> 
     let events = levels.len().checked_sub(1).filter(|&n| n >= FEWEST)?;
     let mut jumps: Vec<f64> = levels.windows(2).map(|w| w[1].0 - w[0].1).collect();
     tame_largest(&mut jumps);
-    let within: f64 = levels.iter().map(|l| l.1 - l.0).sum();
+    // What rose before the first event is the start of the program, and no event could have kept it.
+    let between = || levels.iter().skip(1).map(|l| l.1 - l.0);
+    let within: f64 = between().sum();
     let all: f64 = jumps.iter().sum();
     let grown = all + within;
-    let mut spread: Vec<f64> = levels.iter().map(|l| (l.1 - l.0).abs()).collect();
+    let mut spread: Vec<f64> = between().map(f64::abs).collect();
     let scatter = quantile(&mut spread, 0.5);
     if grown <= 0.0 || grown < ABOVE_SCATTER * scatter {
         return None;
@@ -55,7 +60,7 @@ pub(crate) fn at_events(series: &Series, places: &[f64]) -> Option<EventGrowth> 
     }
     let rose = jumps.iter().filter(|&&j| j > 0.0).count();
     let found = EventGrowth { events, rose, each: all / events as f64, across: (all / grown).min(1.0) };
-    (found.across >= ACROSS && later >= LATER * all && 3 * rose >= 2 * events).then_some(found)
+    (found.across >= ACROSS && later >= LATER * all && 5 * rose >= ROSE_OF_FIVE * events).then_some(found)
 }
 
 /// How many stretches between the places have enough samples to show a level.
@@ -116,4 +121,26 @@ fn levels(bins: &[Bin], places: &[f64]) -> Vec<(f64, f64)> {
 /// The lowest level: an evaluation's own buffers may fill most of the half that follows it.
 fn low(bins: &[Bin]) -> f64 {
     bins.iter().map(|b| b.low).fold(f64::INFINITY, f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::series::Point;
+
+    fn series(level: impl Fn(f64) -> f64) -> Series {
+        let mut series = Series::new(512);
+        (0..200).map(f64::from).for_each(|x| series.push(Point::one(x, level(x))));
+        series
+    }
+
+    #[test]
+    fn the_start_of_the_program_does_not_hide_what_each_evaluation_keeps() {
+        let places: Vec<f64> = (1..10).map(|event| f64::from(event) * 20.0).collect();
+        let start = |x: f64| 500.0 * x.min(8.0);
+        let kept = at_events(&series(|x| 3.0f64.mul_add((x / 20.0).floor(), start(x))), &places);
+        assert!(kept.is_some_and(|kept| (kept.each - 3.0).abs() < 0.1), "{kept:?}");
+        let straight = at_events(&series(|x| 3.0f64.mul_add(x / 20.0, start(x))), &places);
+        assert_eq!(straight, None, "growth that ignores evaluations");
+    }
 }
