@@ -39,6 +39,8 @@ const LATE_FADES_SECONDS: f64 = 10.0;
 const MOST_LATE: f64 = 1.0;
 /// Rises that are so many times the mean do not come with every step.
 const CLUMPED: f64 = 1.5;
+/// A step has grown when it is above all before it by this part of what steps add.
+const GROWN_PART: f64 = 0.25;
 /// Steps are not all alike.
 const SPARE_STEPS: f64 = 0.1;
 /// A request may become necessary soon when so many steps more would make it so.
@@ -277,7 +279,9 @@ impl Guard {
         if self.needed_after(self.stop_steps + 1.0)? <= look.limit {
             return None;
         }
-        if self.waits() > 0.0 {
+        // Where this step has already gone well beyond all before it, nothing more is to be learnt by waiting.
+        let grown = self.laps.growth().map_or(0.0, |growth| growth.per_step * GROWN_PART);
+        if self.waits() > 0.0 && look.used <= self.laps.record() + grown {
             return None;
         }
         let why = self.why(look, Cause::Growth);
