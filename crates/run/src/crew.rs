@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// `stat` and `status` are read when `statm` moved, and every so many ticks all the same: twice as many each time that
-/// nothing in them moved either.
+/// nothing in them moved either, but for processes whose faults alone would tell that they copy what they shared.
 const SLOW_LEAST: u32 = 10;
 const SLOW_MOST: u32 = 40;
 /// What is kept of a command line.
@@ -111,6 +111,12 @@ impl Member {
             self.minute_ago = self.minute_start.or(Some((now, rss)));
             self.minute_start = Some((now, rss));
         }
+    }
+
+    /// Whether it shares enough with its parent that copying it would matter: then only its faults tell, and soon enough.
+    fn may_unshare(&self) -> bool {
+        let shares = |(pss, _): &(Pss, SampleRow)| pss.shared_dirty.0 >= UNSHARING_LEAST;
+        !self.facts.execed && self.anchor.as_ref().is_none_or(shares)
     }
 
     /// Faults without growth in a process made by fork alone: pages shared with the parent are being copied.
@@ -468,8 +474,9 @@ fn measure(member: &mut Member, quick: Statm, now: Tick) -> Option<SampleRow> {
         let status = reader.status().known().unwrap_or(member.status);
         let faults = |stat: &Stat| (stat.minor_faults, stat.major_faults, stat.threads);
         let moved = grown || status != member.status || faults(&stat) != faults(&member.stat);
+        let rarely = !moved && !member.may_unshare();
         member.lately.slow_every =
-            if moved { SLOW_LEAST } else { (member.lately.slow_every * 2).min(SLOW_MOST) };
+            if rarely { (member.lately.slow_every * 2).clamp(SLOW_LEAST, SLOW_MOST) } else { SLOW_LEAST };
         member.lately.slow_in = member.lately.slow_every;
         member.layout = stat.layout.or(member.layout);
         (member.stat, member.status) = (stat, status);
