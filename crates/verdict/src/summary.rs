@@ -4,7 +4,7 @@
 
 use crate::roles::{Footprint, RoleFound, roles};
 use crate::total::{Estimate, tree_totals};
-use lowtide_model::{ByteDelta, Bytes, CgroupRow, ProcKey, Recording, Role, SampleRow, Tick};
+use lowtide_model::{ByteDelta, Bytes, CgroupRow, ProcKey, Process, Recording, Role, SampleRow, Tick};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -111,9 +111,31 @@ pub fn summarize(recording: &Recording) -> Summary {
     }
 }
 
-/// The tree as its own cgroup counted it: exact, but only where nobody else lived there all the time.
+/// Times in which some process of the job lived, in order and apart.
+fn lived(recording: &Recording) -> Vec<(Tick, Tick)> {
+    let end = |process: &Process| process.died.unwrap_or(Tick(u64::MAX));
+    let mut lives: Vec<(Tick, Tick)> =
+        recording.processes.iter().map(|process| (process.born, end(process))).collect();
+    lives.sort_unstable();
+    lives.dedup_by(|later, before| {
+        let overlaps = later.0 <= before.1;
+        if overlaps {
+            before.1 = before.1.max(later.1);
+        }
+        overlaps
+    });
+    lives
+}
+
+/// The tree as its own cgroup counted it: exact, but only where nobody else lived there all the time. What is read when
+/// the job is over, or between two of its lives, is nobody's memory.
 fn own_cgroup(recording: &Recording) -> Option<Vec<Level>> {
     let path = &recording.cgroups.first()?.path;
+    let lived = lived(recording);
+    let in_life = |row: &&CgroupRow| {
+        let next = lived.partition_point(|(born, _)| *born <= row.tick);
+        next.checked_sub(1).is_some_and(|life| row.tick <= lived[life].1)
+    };
     let level = |row: &CgroupRow| {
         let alone = row.path == *path && row.strangers == Some(0);
         let held = row.anon?.saturating_add(row.shmem?);
@@ -126,7 +148,8 @@ fn own_cgroup(recording: &Recording) -> Option<Vec<Level>> {
             living: 1,
         })
     };
-    recording.cgroups.iter().map(level).collect()
+    let levels: Option<Vec<Level>> = recording.cgroups.iter().filter(in_life).map(level).collect();
+    levels.filter(|levels| !levels.is_empty())
 }
 
 fn role_summaries(recording: &Recording) -> Vec<RoleSummary> {
@@ -250,7 +273,7 @@ fn average(levels: &[Level]) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lowtide_model::{Process, Span};
+    use lowtide_model::{CgroupVersion, Span};
 
     fn key(pid: u32) -> ProcKey {
         ProcKey { pid, start_ticks: 1 }
@@ -294,6 +317,45 @@ mod tests {
         assert_eq!(course.floor_end_bytes, Bytes::from_mib(1090));
         assert_eq!(course.peak_bytes, Bytes::from_mib(1599));
         assert!((course.bytes_per_minute / 1_048_576.0 - 54.0).abs() < 0.1, "{}", course.bytes_per_minute);
+    }
+
+    fn cgroup(second: u64, mib: u64) -> CgroupRow {
+        CgroupRow {
+            path: "/job".into(),
+            version: CgroupVersion::V2,
+            tick: Tick(second * 1_000_000_000),
+            ticks: 1,
+            usage: Span::one(Bytes::from_mib(mib)),
+            limit: None,
+            anon: Some(Bytes::from_mib(mib)),
+            file: None,
+            shmem: Some(Bytes::ZERO),
+            inactive_file: None,
+            kernel: None,
+            swap: None,
+            oom_kills: None,
+            limit_hits: None,
+            pressure: None,
+            strangers: Some(0),
+        }
+    }
+
+    #[test]
+    fn an_empty_cgroup_after_the_job_and_between_its_lives_is_no_floor() {
+        let life = |pid: u32, from: u64, to: u64| {
+            let at = |second: u64| Some(Tick(second * 1_000_000_000));
+            Process { born: at(from).unwrap_or_default(), died: at(to), ..process(pid) }
+        };
+        let held = |second: u64| if second == 50 || second > 100 { 0 } else { 1000 };
+        let recording = Recording {
+            processes: vec![life(1, 0, 49), life(2, 51, 100)],
+            cgroups: (1..=102).map(|second| cgroup(second, held(second))).collect(),
+            ..Recording::default()
+        };
+        let total = summarize(&recording).total;
+        assert_eq!(total.floor_end_bytes, Bytes::from_mib(1000));
+        assert_eq!(total.growth_bytes, ByteDelta(0));
+        assert_eq!(total.average_bytes, Bytes::from_mib(1000));
     }
 
     #[test]

@@ -270,7 +270,7 @@ impl Story<'_> {
 
     fn futures(&self) -> String {
         match self.explanations().len() {
-            0 | 1 => "more than one explanation".to_owned(),
+            0 | 1 => "several explanations".to_owned(),
             2 => "two explanations".to_owned(),
             3 => "three explanations".to_owned(),
             many => format!("{many} explanations"),
