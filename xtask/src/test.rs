@@ -72,8 +72,8 @@ pub(crate) fn frameworks(rest: &[String]) -> Result<(), String> {
     run(cargo().args(["build", "--locked", "--workspace", "--bins", "--examples"]))?;
     let interpreter = root().join("target/frameworks-python/bin/python");
     let mut command = with_default_signals(&Command::new(interpreter));
-    // Three at a time: many wait for a limit to come near.
-    let at_once = ["--numprocesses=3", "--dist=loadfile"];
+    // Three at a time, whoever is free takes the next: many wait for a limit to come near.
+    let at_once = ["--numprocesses=3", "--dist=worksteal"];
     command.args(["-m", "pytest", "-q", "--durations=10"]).args(at_once).arg("tests/frameworks").args(rest);
     command.env("LOWTIDE_BIN", root().join("target/debug/lowtide"));
     let mut count = Count::default();
