@@ -112,8 +112,6 @@ pub(super) struct Laps {
     stride: usize,
     gathered: Option<(Lap, usize)>,
     record: f64,
-    /// The floor at the beginning.
-    pub(super) first_low: Option<f64>,
     noise: f64,
     steps_known: bool,
     /// When the newest step ended.
@@ -188,7 +186,6 @@ impl Laps {
         let Some(mut lap) = self.open.take() else { return };
         lap.fresh = lap.high > self.record + self.noise / 4.0;
         self.record = self.record.max(lap.high);
-        self.first_low.get_or_insert(lap.low);
         if self.recent.len() >= RECENT {
             self.recent.pop_front();
         }
@@ -270,13 +267,38 @@ impl Laps {
         close.then(|| open.low.min(last.last))
     }
 
-    /// The floor that a save or an evaluation finds, when so much is taken: what a step takes and gives back is no part of
-    /// it. A level that memory has just risen to is, though floors of late were lower.
+    /// The floor that a save finds, when so much is taken: what a step takes and gives back is no part of it. A level that
+    /// memory has just risen to is, though floors of late were lower.
     pub(super) fn found(&self, used: f64) -> Found {
         let newest = self.recent.iter().rev().take(HELD_LAPS);
-        let usual = second_largest(newest.map(|lap| lap.high - lap.low)) + self.noise;
+        self.found_within(used, second_largest(newest.map(|lap| lap.high - lap.low)) + self.noise)
+    }
+
+    /// The floor that an evaluation finds. It is compared with those that others find, so that doubt counts for more: few
+    /// looks meet the floor or the peak of their own step.
+    pub(super) fn found_by_eval(&self, used: f64) -> Found {
+        self.found_within(used, self.spread() + self.noise)
+    }
+
+    fn found_within(&self, used: f64, usual: f64) -> Found {
         let floor = self.floor(used).filter(|floor| used - floor <= usual).unwrap_or(used);
         Found { floor, play: usual + self.growth.map_or(0.0, |growth| growth.per_step) }
+    }
+
+    /// How far all that was taken of late lies apart, but for what growth added: looks miss floors and peaks.
+    fn spread(&self) -> f64 {
+        let rate = self.growth.map_or(0.0, |growth| growth.per_step / growth.step_seconds);
+        let highs = self.recent.iter().map(|lap| lap.high - rate * lap.high_at);
+        let lows = self.recent.iter().map(|lap| lap.low - rate * lap.low_at);
+        let seen = highs.fold(f64::NEG_INFINITY, f64::max) - lows.fold(f64::INFINITY, f64::min);
+        seen.max(0.0) * (1.0 + 2.0 * MISSED_PART)
+    }
+
+    /// What a step usually takes and gives back: the middle of those of late.
+    fn usual_swing(&self) -> f64 {
+        let mut swings: Vec<f64> = self.recent.iter().map(|lap| lap.high - lap.low).collect();
+        swings.sort_by(f64::total_cmp);
+        swings.get(swings.len() / 2).copied().unwrap_or(0.0)
     }
 
     /// Whether memory is below every floor of late: whatever rose before is given back.
@@ -435,7 +457,9 @@ impl Laps {
         let rises = quarters.windows(2).all(|pair| pair[1].high - pair[0].high > self.noise);
         let all_fresh = quarters.iter().all(|quarter| quarter.fresh);
         let [first, .., newest] = quarters;
-        if !rises || !all_fresh {
+        // Peaks that rise by more than floors and what a step usually takes and gives back are of spikes.
+        let agree = newest.high - first.high <= newest.low - first.low + self.usual_swing();
+        if !rises || !all_fresh || !agree {
             return None;
         }
         Some(bent(peak_rate(first, newest)?, between(&quarters, peak_rate)?))

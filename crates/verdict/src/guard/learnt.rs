@@ -7,7 +7,8 @@ use lowtide_model::{Mark, MarkKind, MarkPhase};
 const BYTES_A_SECOND: f64 = 100e6;
 /// Steps between evaluations are learnt from the newest few.
 const EVALS_KEPT: usize = 4;
-
+/// ... and whether each takes more than the one before it from so many.
+const GREW_EVALS: usize = 2;
 /// A save that takes so many times what any before it took is another thing than a save.
 const OUTGROWN: f64 = 1.25;
 /// ... and this part of the limit more, for saves that take next to nothing.
@@ -28,13 +29,13 @@ pub(super) enum Stage {
 struct Open {
     stage: Stage,
     since: f64,
-    /// Memory when it began, as far as that was seen before.
-    from: Option<f64>,
+    /// The newest step when it began.
+    step: Option<f64>,
+    /// What it found, as far as that was seen before.
+    found: Option<Found>,
     highest: f64,
     /// The lowest in it, and at its end: it keeps nothing, so it began no higher.
     lowest: f64,
-    /// How far from that it may have been.
-    play: f64,
     seen: bool,
 }
 
@@ -49,8 +50,8 @@ pub(super) struct Found {
 impl Open {
     /// What it takes beside what it found.
     fn height(&self) -> Option<f64> {
-        let from = self.from?;
-        let base = if (self.lowest - from).abs() <= self.play { self.lowest } else { from };
+        let Found { floor, play } = self.found?;
+        let base = if (self.lowest - floor).abs() <= play { self.lowest } else { floor };
         Some((self.highest - base).max(0.0))
     }
 }
@@ -67,10 +68,42 @@ pub(super) struct Learnt {
     model_bytes: Option<f64>,
     /// Bytes of the optimizer's state, which are written as well.
     optimizer_bytes: Option<f64>,
-    eval_height: Option<f64>,
-    /// How much more each of the last two took than the one before it.
-    eval_grew: [Option<f64>; 2],
-    eval_steps: Vec<f64>,
+    /// The newest few evaluations, each at a later step than the one before it.
+    evals: Vec<Evaluation>,
+}
+
+/// An evaluation that was seen. Its peak is known well, what it found only as well as looks met the floor of a step.
+#[derive(Clone, Copy, Debug)]
+struct Evaluation {
+    step: f64,
+    peak: f64,
+    found: Found,
+}
+
+/// Training, as it was found and as it grows: what an evaluation is forecast from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beside {
+    pub(super) step: f64,
+    pub(super) found: Found,
+    pub(super) per_step: f64,
+}
+
+impl Beside {
+    /// How much more training holds now than it did then: as it grows, unless floors show surely that it is otherwise.
+    fn rise_since(&self, eval: &Evaluation) -> f64 {
+        let (seen, grown) = (self.found.floor - eval.found.floor, self.per_step * (self.step - eval.step));
+        if (seen - grown).abs() <= eval.found.play.max(self.found.play) { grown } else { seen }
+    }
+}
+
+/// The evaluation that comes next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NextEval {
+    pub(super) step: f64,
+    /// Memory at its peak.
+    pub(super) peak: f64,
+    /// What of that it takes for itself.
+    pub(super) takes: f64,
 }
 
 impl Learnt {
@@ -82,7 +115,7 @@ impl Learnt {
         self.open.filter(|open| open.stage == Stage::Save).map(|open| open.since)
     }
 
-    /// A mark of the leading rank. `found` is what it finds if it begins something, `step` the newest step.
+    /// A mark of the leading rank. `found` is what it finds if it begins something, `step` the newest of this life.
     pub(super) fn mark(&mut self, mark: &Mark, found: Option<Found>, step: Option<f64>) {
         let stage = match mark.kind {
             MarkKind::Eval => Stage::Eval,
@@ -94,19 +127,15 @@ impl Learnt {
         let seconds = mark.tick.seconds();
         match mark.phase {
             MarkPhase::Start => {
-                let from = found.map(|found| found.floor);
                 self.open = Some(Open {
                     stage,
                     since: seconds,
-                    from,
+                    step,
+                    found,
                     highest: 0.0,
                     lowest: f64::INFINITY,
-                    play: found.map_or(0.0, |found| found.play),
                     seen: false,
                 });
-                if stage == Stage::Eval {
-                    self.eval_at(step);
-                }
             }
             MarkPhase::End => self.ended(stage, seconds),
             MarkPhase::Point => {}
@@ -126,24 +155,23 @@ impl Learnt {
         let Some(height) = open.height() else { return };
         match open.stage {
             Stage::Save => self.save_peak = Some(self.save_peak.unwrap_or(0.0).max(height)),
-            // The newest: an evaluation set may have been made smaller.
-            Stage::Eval if open.seen => {
-                let before = self.eval_height.replace(height);
-                self.eval_grew = [self.eval_grew[1], before.map(|before| height - before)];
-            }
-            Stage::Eval => self.eval_height = Some(self.eval_height.unwrap_or(0.0).max(height)),
+            Stage::Eval => self.evaluated(open),
             Stage::Training | Stage::Load => {}
         }
     }
 
-    fn eval_at(&mut self, step: Option<f64>) {
-        let Some(step) = step.filter(|step| self.eval_steps.last().is_none_or(|last| step > last)) else {
-            return;
-        };
-        if self.eval_steps.len() >= EVALS_KEPT {
-            self.eval_steps.remove(0);
+    fn evaluated(&mut self, open: Open) {
+        let (Some(step), Some(found)) = (open.step, open.found) else { return };
+        // Nobody looked while it went on: it took no less than the one before it, as far as anyone knows.
+        let before =
+            self.evals.last().filter(|_| !open.seen).map(|last| last.peak - last.found.floor + found.floor);
+        let peak = before.map_or(open.highest, |before| before.max(open.highest)).max(found.floor);
+        // A step that is made once more, after a new start, is evaluated once more.
+        self.evals.retain(|eval| eval.step < step);
+        if self.evals.len() >= EVALS_KEPT {
+            self.evals.remove(0);
         }
-        self.eval_steps.push(step);
+        self.evals.push(Evaluation { step, peak, found });
     }
 
     fn facts(&mut self, extra: Option<&str>) {
@@ -156,7 +184,7 @@ impl Learnt {
     /// A look while something other than training goes on.
     pub(super) fn look(&mut self, look: &Look) {
         if let Some(open) = &mut self.open {
-            open.from.get_or_insert(look.used);
+            open.found.get_or_insert(Found { floor: look.used, play: 0.0 });
             open.highest = open.highest.max(look.high);
             open.lowest = open.lowest.min(look.used);
             open.seen = true;
@@ -185,23 +213,43 @@ impl Learnt {
 
     /// Where memory should stay below in the save that goes on, by what saves took that were seen.
     pub(super) fn save_ends_below(&self, limit: f64) -> Option<f64> {
-        let from = self.open.filter(|open| open.stage == Stage::Save)?.from?;
-        Some(from + self.save_peak? * OUTGROWN + limit * OUTGROWN_PART)
+        let found = self.open.filter(|open| open.stage == Stage::Save)?.found?;
+        Some(found.floor + self.save_peak? * OUTGROWN + limit * OUTGROWN_PART)
     }
 
-    /// The next evaluation: at which step, and what it takes beside what training holds.
-    pub(super) fn next_eval(&self, step: f64) -> Option<(f64, f64)> {
-        let height = self.eval_height?;
-        // If each took more than the one before it, the next will too.
-        let grew: Vec<f64> = self.eval_grew.into_iter().flatten().collect();
-        let each = grew.iter().all(|more| *more > 0.0) && !grew.is_empty();
-        let more = if each { grew.iter().sum::<f64>() / grew.len() as f64 } else { 0.0 };
-        let last = *self.eval_steps.last()?;
-        let gaps: Vec<f64> = self.eval_steps.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    /// The next evaluation, by the last: its peak, moved by as much as training rose and rises until then.
+    pub(super) fn next_eval(&self, now: &Beside) -> Option<NextEval> {
+        let last = self.evals.last()?;
+        let step = self.next_eval_step(now.step)?;
+        let more = self.eval_grows(now.per_step);
+        let training = last.found.floor + now.rise_since(last) + now.per_step * (step - now.step).max(0.0);
+        let takes = last.peak - last.found.floor + more;
+        Some(NextEval { step, peak: training + takes, takes })
+    }
+
+    fn next_eval_step(&self, step: f64) -> Option<f64> {
+        let last = self.evals.last()?.step;
+        let gaps = self.evals.windows(2).map(|pair| pair[1].step - pair[0].step);
         // After the first, the next is as far away as the first was from the beginning.
-        let gap = gaps.into_iter().reduce(f64::min).unwrap_or(last).max(1.0);
+        let gap = gaps.reduce(f64::min).unwrap_or(last).max(1.0);
         let passed = ((step - last) / gap).floor().max(0.0);
-        Some((last + gap * (passed + 1.0), height + more))
+        Some(last + gap * (passed + 1.0))
+    }
+
+    /// How much more the next evaluation takes than the last: as much as each of the newest did than the one before it. Less
+    /// only when two did in a row: a set that was made smaller once is not made smaller again.
+    fn eval_grows(&self, per_step: f64) -> f64 {
+        let more = |pair: &[Evaluation]| {
+            let then = Beside { step: pair[1].step, found: pair[1].found, per_step };
+            pair[1].peak - pair[0].peak - then.rise_since(&pair[0])
+        };
+        let grew: Vec<f64> = self.evals.windows(2).rev().take(GREW_EVALS).map(more).collect();
+        let least = grew.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = grew.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if grew.is_empty() || least <= 0.0 && (most >= 0.0 || grew.len() < GREW_EVALS) {
+            return 0.0;
+        }
+        if most < 0.0 { most } else { grew.iter().sum::<f64>() / grew.len() as f64 }
     }
 
     /// The job begins again: nothing is open.
@@ -210,5 +258,7 @@ impl Learnt {
             self.settle(open);
         }
         self.open = None;
+        // What training holds now has nothing to do with what it held then, but for what is seen of it.
+        self.evals.iter_mut().for_each(|eval| eval.found.play = 0.0);
     }
 }

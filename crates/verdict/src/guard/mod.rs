@@ -12,7 +12,7 @@ mod moment;
 mod words;
 
 use laps::Laps;
-use learnt::{Learnt, Stage};
+use learnt::{Beside, Found, Learnt, Stage};
 use lowtide_model::{Mark, MarkKind};
 use moment::Moment;
 use serde::Serialize;
@@ -192,8 +192,10 @@ impl Guard {
         if mark.kind == MarkKind::Step {
             return self.take_step(mark.number, mark.tick.seconds());
         }
-        let found = self.moment.newest().map(|look| self.laps.found(look.used));
-        self.learnt.mark(mark, found, self.step);
+        let evaluates = mark.kind == MarkKind::Eval;
+        let find = if evaluates { Laps::found_by_eval } else { Laps::found };
+        let found = self.moment.newest().map(|look| find(&self.laps, look.used));
+        self.learnt.mark(mark, found, self.step());
         let seconds = mark.tick.seconds();
         self.turned |= matches!(mark.kind, MarkKind::Eval | MarkKind::Save | MarkKind::Load);
         if self.learnt.stage() != Stage::Training {
@@ -349,11 +351,12 @@ impl Guard {
     /// The next evaluation, if it will not fit: its step and what it takes. Known as soon as one was seen.
     pub fn evaluation_exceeds(&self) -> Option<(f64, f64)> {
         let (look, step) = (self.moment.newest()?, self.step()?);
-        let (at, height) = self.learnt.next_eval(step)?;
         let grows = self.laps.growth().map_or(0.0, |growth| growth.per_step);
-        let then = self.laps.floor(look.used)? + grows * (at - step).max(0.0);
-        let then = self.bound.map_or(then, |bound| then.min(bound));
-        (then + height + look.limit * INEXACT_PART > look.limit).then_some((at, height))
+        // What the step under way takes and gives back is no part of it.
+        let found = Found { floor: self.laps.floor(look.used)?, ..self.laps.found(look.used) };
+        let next = self.learnt.next_eval(&Beside { step, found, per_step: grows })?;
+        let peak = self.bound.map_or(next.peak, |bound| next.peak.min(bound + next.takes));
+        (peak + look.limit * INEXACT_PART > look.limit).then_some((next.step, next.takes))
     }
 
     /// The highest of late.
