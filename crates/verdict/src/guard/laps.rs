@@ -53,6 +53,8 @@ const LASTS_PART: f64 = 0.8;
 const CLUMP_LAPS: usize = 14;
 /// ... if so many looks were taken in each.
 const CLUMP_LOOKS: u32 = 6;
+/// A rise that is so many times the next largest is a jump.
+const JUMP: f64 = 1.5;
 /// A look is near the end of a step within this part of it.
 const NEAR_PART: f64 = 0.125;
 /// A step takes the mean of so many laps.
@@ -123,7 +125,7 @@ pub(super) struct Laps {
     unconfirmed: usize,
     /// Laps since memory fell.
     since_fall: usize,
-    /// Worked out when a lap ends, too: see `held_above`, `clumped` and `mean_step`.
+    /// Worked out when a lap ends, too: see `ends_at`, `clumped` and `mean_step`.
     held: f64,
     lasting: Vec<f64>,
     mean_step: Option<f64>,
@@ -207,11 +209,12 @@ impl Laps {
         }
     }
 
-    /// Whether the newest lap is lower than all of the few before it.
+    /// Whether the newest lap is lower than all of the few before it: as many as it takes to have met a floor.
     fn fell(&self) -> bool {
-        let mut newest = self.recent.iter().rev();
-        let low = newest.next().map_or(0.0, |lap| lap.low);
-        let before = newest.take(FELL_LAPS).map(|lap| lap.low).reduce(f64::min);
+        let low = self.recent.back().map_or(0.0, |lap| lap.low);
+        let met = floor_laps(self.recent.iter().rev().skip(1));
+        let few = self.recent.iter().rev().skip(1).take(FELL_LAPS);
+        let before = met.chain(few).map(|lap| lap.low).reduce(f64::min);
         before.is_some_and(|before| low < before - self.noise * FELL)
     }
 
@@ -251,12 +254,15 @@ impl Laps {
     /// The floor when the last step ended: as it was seen of late, with what growth had added by then, but never above
     /// what is taken now.
     pub(super) fn floor(&self, used: f64) -> Option<f64> {
-        let last = self.recent.back()?;
+        let lowest = || self.lowest(self.floor_laps());
+        Some(self.around_end().or_else(lowest)?.min(used))
+    }
+
+    /// The lowest of some laps, with what growth had added when the last step ended.
+    fn lowest<'a>(&self, laps: impl Iterator<Item = &'a Lap>) -> Option<f64> {
         let rate = self.growth.map_or(0.0, |growth| growth.per_step / growth.step_seconds);
-        let ended = self.stepped_at.unwrap_or(last.end);
-        let then = |lap: &Lap| lap.low + rate * (ended - lap.low_at).max(0.0);
-        let floor = self.around_end().or_else(|| self.floor_laps().map(then).reduce(f64::min))?;
-        Some(floor.min(used))
+        let ended = self.stepped_at.or(self.recent.back().map(|lap| lap.end))?;
+        laps.map(|lap| lap.low + rate * (ended - lap.low_at).max(0.0)).reduce(f64::min)
     }
 
     /// The floor by the looks just before and after the newest step ended, if there were some: it can't be higher.
@@ -309,20 +315,18 @@ impl Laps {
 
     /// The newest laps, as many as it takes to have met a floor.
     fn floor_laps(&self) -> impl Iterator<Item = &Lap> {
-        let mut looks = 0;
-        self.recent.iter().rev().take(FLOOR_LAPS).take_while(move |lap| {
-            let before = looks;
-            looks += lap.looks;
-            before < FLOOR_LOOKS
-        })
+        floor_laps(self.recent.iter().rev())
     }
 
-    /// How far above the floors around it memory may be when a step ends: some steps hold more than others, and give it
-    /// back in the next.
-    pub(super) fn held_above(&self) -> f64 {
+    /// What is taken when a step ends, at most: some steps hold more than others, and give it back in the next.
+    pub(super) fn ends_at(&self, used: f64) -> Option<f64> {
         // The floor after it has grown by then.
         let grown = self.growth.map(|growth| growth.per_step).filter(|per_step| self.held > *per_step);
-        self.held + grown.unwrap_or(0.0)
+        let held = self.held + grown.unwrap_or(0.0);
+        let floor = self.floor(used)?;
+        // The last step may be one of them: then the one before it is not.
+        let lowest = self.lowest(self.recent.iter().rev().take(2))?;
+        Some(floor.max(lowest.min(floor) + held))
     }
 
     fn work_out_held(&self) -> f64 {
@@ -370,10 +374,12 @@ impl Laps {
         self.growth.is_some_and(|growth| self.course.pauses(growth.per_step))
     }
 
-    /// What so many steps may add, where not every step adds the same: the largest rises of late that lasted, but for the
-    /// very largest, which may have been a jump.
+    /// What so many steps may add, where not every step adds the same: the largest rises of late that lasted. The very
+    /// largest may have been a jump, if it stands out from the others.
     pub(super) fn clumped(&self, steps: f64) -> f64 {
-        self.lasting.iter().skip(1).take(steps.ceil() as usize).sum()
+        let jump = matches!(self.lasting[..], [first, second, ..] if first > second * JUMP)
+            || self.lasting.len() < 2;
+        self.lasting.iter().skip(usize::from(jump)).take(steps.ceil() as usize).sum()
     }
 
     /// Rises of late that lasted, a step, the largest first.
@@ -473,6 +479,16 @@ fn scatter(laps: &[Lap]) -> f64 {
     let mut bends: Vec<f64> = before.windows(3).rev().take(SCATTER_LAPS).map(bend).collect();
     bends.sort_by(f64::total_cmp);
     bends.get(bends.len() / 2).map_or(0.0, |middle| middle / BEND_OF_SCATTER)
+}
+
+/// Of laps, the newest first, as many as it takes to have met a floor.
+fn floor_laps<'a>(laps: impl Iterator<Item = &'a Lap>) -> impl Iterator<Item = &'a Lap> {
+    let mut looks = 0;
+    laps.take(FLOOR_LAPS).take_while(move |lap| {
+        let before = looks;
+        looks += lap.looks;
+        before < FLOOR_LOOKS
+    })
 }
 
 /// The largest but one: the largest may be a jump.

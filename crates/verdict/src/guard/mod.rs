@@ -37,8 +37,6 @@ pub const SLOWEST_LOOK: f64 = 0.1;
 const LATE_FADES_SECONDS: f64 = 10.0;
 /// ... and one that comes later than this many seconds was suspended.
 const MOST_LATE: f64 = 1.0;
-/// Rises that are so many times the mean do not come with every step.
-const CLUMPED: f64 = 1.5;
 /// A step has grown when it is above all before it by this part of what steps add.
 const GROWN_PART: f64 = 0.25;
 /// Steps are not all alike.
@@ -281,14 +279,19 @@ impl Guard {
         if self.needed_after(self.stop_steps + 1.0)? <= look.limit {
             return None;
         }
-        // Where this step has already gone well beyond all before it, nothing more is to be learnt by waiting.
-        let grown = self.laps.growth().map_or(0.0, |growth| growth.per_step * GROWN_PART);
-        if self.waits() > 0.0 && look.used <= self.laps.record() + grown {
+        // Where this step has already grown, nothing more is to be learnt by waiting.
+        if self.waits() > 0.0 && !self.has_grown(look) {
             return None;
         }
         let why = self.why(look, Cause::Growth);
         let late = self.needed_after(self.stop_steps)? > look.limit;
         Some(if late { Call::Lost(why) } else { Call::Ask(why) })
+    }
+
+    /// Whether the step under way has already gone well beyond all before it.
+    fn has_grown(&self, look: &Look) -> bool {
+        let grown = self.laps.growth().map_or(0.0, |growth| growth.per_step * GROWN_PART);
+        look.used > self.laps.record() + grown
     }
 
     /// How long a request can wait, in seconds: it is honoured when the step under way ends, however early in it it comes,
@@ -312,18 +315,17 @@ impl Guard {
         // Steps that may end before we have seen and said anything.
         let unseen = (self.reaction() / growth.step_seconds - 0.5).max(0.0);
         // The step under way may add nothing, but the next may.
-        let steps = if self.laps.pauses() { steps - 1.0 } else { steps };
+        let pauses = self.laps.pauses() && !self.has_grown(look);
+        let steps = if pauses { steps - 1.0 } else { steps };
         let spare = growth.per_step * (unseen + SPARE_STEPS);
-        let even = growth.per_step * steps;
-        let clumped = Some(self.laps.clumped(steps)).filter(|clumped| *clumped > even * CLUMPED);
-        let ahead = clumped.unwrap_or(even) + spare;
+        let ahead = self.laps.clumped(steps).max(growth.per_step * steps) + spare;
         // A bound that was passed was none.
         let ahead = self.bound.filter(|bound| *bound >= high).map_or(ahead, |bound| ahead.min(bound - high));
         let peak = (then + ahead).max(since + (ahead - growth.per_step).max(0.0)).max(high);
         let doubt = if self.laps.is_dense() { 0.0 } else { DOUBT_PART * (high - floor).max(0.0) };
         // Steps end higher or lower: the save comes on top of what the one holds that it follows.
-        let held = self.laps.held_above();
-        Some((peak + doubt).max(floor + held + ahead + save) + look.limit * INEXACT_PART)
+        let ends = self.laps.ends_at(look.used)?;
+        Some((peak + doubt).max(ends + ahead + save) + look.limit * INEXACT_PART)
     }
 
     /// Whether a request may become necessary within the next steps.
