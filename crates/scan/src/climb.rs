@@ -5,7 +5,7 @@
 //! Naming the steps: `path.rs`.
 
 use crate::frontier::Frontier;
-use crate::index::{Index, Slot, object_of, owner_of};
+use crate::index::{Home, Index, Slot, object_of, owner_of};
 use crate::links::Links;
 use crate::path::{self, Namer, Top};
 use crate::presample::Samples;
@@ -93,11 +93,16 @@ pub(crate) fn begin<'r>(
     settings: &Settings,
 ) -> Begun<'r> {
     let chosen = choose(rows, settings);
-    let mut samplers: Vec<Sampler> = chosen.iter().map(|row| Sampler::new(row, settings.samples)).collect();
     // Which of the chosen a type is, by its number; one of many thousand types.
     let place =
         |found: &Type| chosen.iter().position(|row| found.name == row.name && found.module == row.module);
     let places: Vec<Option<usize>> = ground.types.all.iter().map(place).collect();
+    let mut small = vec![0; chosen.len()];
+    for (at, found) in places.iter().zip(&ground.types.all) {
+        at.iter().for_each(|at| small[*at] += found.small);
+    }
+    let samplers = chosen.iter().zip(small).map(|(row, small)| Sampler::new(row, small, settings.samples));
+    let mut samplers: Vec<Sampler> = samplers.collect();
     for (kind, at) in places.iter().enumerate() {
         let sampler = at.and_then(|at| samplers.get_mut(at)).filter(|sampler| !sampler.owned);
         sampler.into_iter().for_each(|sampler| sampler.objects(ground, samples, kind as u32));
@@ -106,8 +111,9 @@ pub(crate) fn begin<'r>(
         let owned: Vec<bool> = samplers.iter().map(|sampler| sampler.owned).collect();
         let place = |tag| owner_of(tag).and_then(|kind| places.get(kind as usize).copied().flatten());
         let wanted = |tag| place(tag).is_some_and(|at| owned[at]);
-        ground.index.for_each_wanted(wanted, |slot, tag, _| {
-            place(tag).into_iter().for_each(|at| samplers[at].pass(slot));
+        ground.index.for_each_wanted(wanted, |slot, tag, home| {
+            let large = place(tag).filter(|_| home != Home::Pool);
+            large.into_iter().for_each(|at| samplers[at].pass(slot));
         });
     }
     Begun { chosen, climbs: samplers.into_iter().map(|sampler| sampler.climb).collect() }
@@ -128,16 +134,16 @@ impl Begun<'_> {
         tree: &Tree<'_>,
         settings: &Settings,
     ) -> Vec<Holders> {
-        let limit = ground.limit();
+        let ways = Ways::find(ground, tree, &self.climbs, settings.levels, ground.limit());
         for climb in &mut self.climbs {
-            climb.cut = tree.cut;
-            ascend(ground, tree, climb, settings.levels, limit);
+            climb.cut = tree.cut || ways.cut;
+            ascend(ground, (tree, &ways), climb, settings.levels);
         }
         self.chosen.iter().zip(&self.climbs).map(|(row, climb)| report(ground, row, climb)).collect()
     }
 }
 
-/// Samples by bytes: of what a type owns if that is more than what it is, else its instances.
+/// Samples by bytes: of the blocks that a type owns if those that are not small are most of what it holds, else its instances.
 struct Sampler {
     owned: bool,
     samples: usize,
@@ -148,11 +154,13 @@ struct Sampler {
 }
 
 impl Sampler {
-    fn new(row: &TypeUse, samples: usize) -> Self {
-        let owned = row.owned_bytes > row.own_bytes;
+    /// `small` are bytes of what it owns in blocks of pools.
+    fn new(row: &TypeUse, small: u64, samples: usize) -> Self {
+        let large = row.owned_bytes.0.saturating_sub(small);
+        let owned = large > row.own_bytes.0 + small;
         let samples = samples.clamp(1, MOST_SAMPLES);
-        let bytes = if owned { row.owned_bytes } else { row.own_bytes };
-        let total = bytes.saturating_add(row.absent_bytes).0;
+        let bytes = if owned { large } else { row.own_bytes.0 };
+        let total = bytes.saturating_add(row.absent_bytes.0);
         let step = (total / samples as u64).max(1);
         Self { owned, samples, step, passed: 0, next: step / 2, climb: Climb::default() }
     }
@@ -234,10 +242,8 @@ pub(crate) fn object_at(ground: &Ground<'_, '_>, slot: Slot, found: &Type) -> u6
 }
 
 /// Goes up from every sample to where its way begins.
-fn ascend(ground: &Ground<'_, '_>, tree: &Tree<'_>, climb: &mut Climb, levels: usize, limit: u64) {
+fn ascend(ground: &Ground<'_, '_>, (tree, ways): (&Tree<'_>, &Ways), climb: &mut Climb, levels: usize) {
     let namer = Namer { ground };
-    let ways = Ways::find(ground, tree, climb, levels, limit);
-    climb.cut |= ways.cut;
     let (mut ends, mut locals) = (Vec::new(), Vec::new());
     for sample in 0..climb.all.count_ones() {
         let mut below = sample;

@@ -1,17 +1,26 @@
 //! Fills the index: reads every pool and walks every heap once, with what was seen of what there was.
 
 use crate::cache;
+use crate::edges::Until;
 use crate::heap::{Candidates, Heap, Walk, Walker};
-use crate::index::{Index, RAW, Tag, object_tag};
+use crate::index::{Index, Leads, Pool, RAW, Tag, object_tag};
 use crate::layout::{Layout, Region};
-use crate::pool::{Place, PoolHead, PoolRead, read_again, read_pool};
-use crate::reader::{Reader, Window};
+use crate::links::Links;
+use crate::memory::Settings;
+use crate::own::{Around, Search};
+use crate::pool::{Place, PoolRead, read_again, read_pool};
+use crate::reader::Reader;
 use crate::tags::Tags;
 use crate::types::Types;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-/// Bytes of pools that are read at once: they are looked at while the processor's own caches still have them.
-const WINDOW: usize = 256 << 10;
+/// Bytes of pools that are read at once: an arena of Python's from 3.10 on. What was allocated together is looked at together,
+/// while the processor's own caches still have it.
+const WINDOW: u64 = 1 << 20;
+
+/// Windows with which a pool is tried that leads into one that was not read yet.
+const MOST_TRIES: usize = 4;
 
 /// What was seen of the pools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,89 +55,181 @@ pub(crate) struct Contents {
     pub(crate) over_budget: u64,
 }
 
-/// Reads all regions of a layout.
+/// Reads all regions of a layout: heaps and mappings first, because what is in pools leads there; then the pools, each once.
+/// The search follows what they lead to while they are at hand.
 pub(crate) fn contents<'a>(
     reader: &'a Reader<'a>,
     layout: &Layout,
-    types: &mut Types<'a>,
-    most_own_bytes: u64,
+    (types, links): (&mut Types<'a>, &mut Links),
+    search: &mut Search,
+    settings: &Settings,
 ) -> Contents {
     let mut filler = Filler {
         reader,
         types,
+        links,
         layout,
         out: Contents::default(),
         candidates: Vec::new(),
-        window: Window::new(WINDOW),
-        tags: Vec::new(),
         spent: 0,
+        most: settings.most_own_bytes.0,
     };
-    for region in &layout.regions {
-        if let Region::Pool(place) = region {
-            filler.out.index.expect_pool(place.address, place.address + place.size);
-        }
+    let pools = layout.regions.iter().filter_map(|region| match region {
+        Region::Pool(place) => Some(*place),
+        Region::Heap(_) | Region::Single(..) => None,
+    });
+    let pools: Vec<Place> = pools.collect();
+    for place in &pools {
+        filler.out.index.expect_pool(place.address, place.address + place.size);
     }
     for region in &layout.regions {
-        if filler.spent + filler.out.index.wide_bytes() > most_own_bytes {
-            filler.out.over_budget += length(*region);
-            continue;
-        }
         match *region {
-            Region::Pool(place) => filler.pool(place),
-            Region::Heap(heap) => filler.heap(heap),
-            Region::Single(start, end) => filler.single(start, end),
+            Region::Heap(heap) if filler.has_room(heap.end - heap.start) => filler.heap(heap),
+            Region::Single(start, end) if filler.has_room(end - start) => filler.single(start, end),
+            Region::Heap(_) | Region::Single(..) | Region::Pool(_) => {}
         }
     }
-    let (mut out, candidates) = (filler.out, filler.candidates);
-    out.index.shrink();
-    caches(reader, &mut out, &candidates);
-    out
-}
-
-fn length(region: Region) -> u64 {
-    match region {
-        Region::Pool(place) => place.size,
-        Region::Heap(heap) => heap.end - heap.start,
-        Region::Single(start, end) => end - start,
+    caches(reader, &mut filler.out, &filler.candidates);
+    if settings.suspects {
+        let text_type = filler.types.all.iter().find(|found| found.is_plain_text());
+        let text_type = text_type.map_or(0, |found| found.address);
+        filler.types.names.look_in_the_interpreter(reader, text_type);
     }
+    filler.links.refresh(filler.types);
+    search.begin(filler.around());
+    filler.pools(&pools, search);
+    let Filler { mut out, types, links, .. } = filler;
+    search.rest(reader, &mut out.index, (types, links));
+    out.index.shrink();
+    out
 }
 
 struct Filler<'a, 'b> {
     reader: &'a Reader<'a>,
     types: &'b mut Types<'a>,
+    links: &'b mut Links,
     layout: &'b Layout,
     out: Contents,
     candidates: Candidates,
-    window: Window,
-    tags: Vec<Tag>,
-    /// Own memory so far, roughly.
+    /// Own memory so far, roughly, and how much it may become.
     spent: u64,
+    most: u64,
 }
 
-impl Filler<'_, '_> {
-    fn pool(&mut self, place: Place) {
+/// A pool that led into one that was not read yet: it is followed once more with the next window.
+struct PutOff {
+    pool: Pool,
+    tags: Vec<Tag>,
+    bytes: Vec<u8>,
+    /// Windows it was tried with.
+    tries: usize,
+}
+
+/// A pool of a window: where its bytes begin there and how many there are, and which tags are those of its blocks.
+struct Loaded {
+    pool: Pool,
+    at: usize,
+    length: usize,
+    tags: Range<usize>,
+}
+
+impl<'a> Filler<'a, '_> {
+    fn around(&self) -> Around<'a, '_> {
+        Around { reader: self.reader, index: &self.out.index, types: self.types, links: self.links }
+    }
+
+    /// Whether there is own memory left for a region of so many bytes; else it is left out.
+    fn has_room(&mut self, bytes: u64) -> bool {
+        let room = self.spent + self.out.index.wide_bytes() <= self.most;
+        if !room {
+            self.out.over_budget += bytes;
+        }
+        room
+    }
+
+    /// Pools are mapped downwards, and filled upwards in their arenas: so the oldest come first, which later ones lead to.
+    fn pools(&mut self, places: &[Place], search: &mut Search) {
+        let (mut buffer, mut tags, mut put_off) = (Vec::new(), Vec::new(), Vec::new());
+        for window in windows(places).into_iter().rev() {
+            let places: Vec<Place> =
+                places[window].iter().copied().filter(|place| self.has_room(place.size)).collect();
+            let (Some(first), Some(last)) = (places.first(), places.last()) else { continue };
+            buffer.resize((last.address + last.size - first.address) as usize, 0);
+            let got = self.reader.fill(first.address, &mut buffer);
+            tags.clear();
+            let fresh = self.out.index.slots() as u32;
+            let mut loaded = Vec::new();
+            for place in &places {
+                let at = (place.address - first.address) as usize;
+                let bytes = &mut buffer[at..at + place.size as usize];
+                loaded.extend(self.pool(*place, (bytes, at), got.saturating_sub(at), &mut tags));
+            }
+            self.links.refresh(self.types);
+            for Loaded { pool, tags: part, .. } in &loaded {
+                search.added(pool, &tags[part.clone()], self.types.all.len());
+            }
+            search.grow(&self.out.index);
+            let mut followed: Vec<(Pool, Leads)> = Vec::new();
+            for PutOff { pool, tags, bytes, tries } in std::mem::take(&mut put_off) {
+                search.take_up(&pool);
+                let until = if tries < MOST_TRIES { Until::Soon } else { Until::End };
+                match search.pool(self.around(), &pool, (&tags, &bytes), until) {
+                    Some(leads) => followed.push((pool, leads)),
+                    None if until == Until::Soon => {
+                        put_off.push(PutOff { pool, tags, bytes, tries: tries + 1 });
+                    }
+                    None => {}
+                }
+            }
+            for Loaded { pool, at, length, tags: part } in loaded {
+                let (tags, bytes) = (&tags[part], &buffer[at..at + length]);
+                match search.pool(self.around(), &pool, (tags, bytes), Until::Soon) {
+                    Some(leads) => followed.push((pool, leads)),
+                    None => {
+                        put_off.push(PutOff { pool, tags: tags.to_vec(), bytes: bytes.to_vec(), tries: 1 });
+                    }
+                }
+            }
+            search.settle(&mut self.out.index, &followed, fresh);
+        }
+    }
+
+    /// Takes a pool into the index. `bytes` begin `at` in the window, and `got` of them were read.
+    fn pool(
+        &mut self,
+        place: Place,
+        (bytes, at): (&mut [u8], usize),
+        got: usize,
+        tags: &mut Vec<Tag>,
+    ) -> Option<Loaded> {
         let (start, end) = (place.address, place.address + place.size);
         self.out.pools.count += 1;
         self.out.pools.bytes += place.size;
         self.out.pools.resident += self.layout.resident.within(start, end);
         let index = &self.out.index;
-        let mut read = match pool_bytes(&mut self.window, self.reader, place) {
-            Some(bytes) => read_pool(bytes, place, self.types, index, &mut self.tags),
-            None => PoolRead::Gone,
-        };
+        let mut length = got.min(bytes.len());
+        // Behind a page that is not there nothing was read.
+        if length < bytes.len() {
+            length = self.reader.fill(start, bytes);
+        }
+        let mut own = Vec::new();
+        let mut read = read_pool(&bytes[..length], place, self.types, index, &mut own);
         if matches!(read, PoolRead::Torn) {
-            let (again, tries) = read_again(self.reader, place, self.types, index, &mut self.tags);
+            let (again, now, tries) = read_again((self.reader, place), self.types, index, &mut own, bytes);
             self.out.pools.retries += tries;
-            read = again;
+            (read, length) = (again, now);
         }
-        match read {
-            PoolRead::Whole(head, absent, leads) => {
-                self.out.pools.lost += absent;
-                self.spent += Tags::bytes_of(self.tags.len()) + 48;
-                self.out.index.add_pool((start, end), head.block, &self.tags, leads);
-            }
-            PoolRead::Torn | PoolRead::Gone => self.out.pools.lost += place.size,
-        }
+        let PoolRead::Whole(head, absent) = read else {
+            self.out.pools.lost += place.size;
+            return None;
+        };
+        self.out.pools.lost += absent;
+        self.spent += Tags::bytes_of(own.len()) + 48;
+        self.out.index.add_pool((start, end), head.block, &own)?;
+        let pool = self.out.index.last_pool()?;
+        let from = tags.len();
+        tags.extend_from_slice(&own);
+        Some(Loaded { pool, at, length, tags: from..tags.len() })
     }
 
     fn heap(&mut self, heap: Heap) {
@@ -168,14 +269,21 @@ impl Filler<'_, '_> {
     }
 }
 
-/// The bytes of a pool up to the last block that was ever out, at least.
-fn pool_bytes<'w>(window: &'w mut Window, reader: &Reader<'_>, place: Place) -> Option<&'w [u8]> {
-    let far = place.address + (1 << 20);
-    let head = PoolHead::read(window.at(reader, place.address, 48, far)?, place.address, place.size)?;
-    let used = head.used_bytes();
-    let need = if window.at(reader, place.address, used, far).is_some() { used } else { 48 };
-    let bytes = window.at(reader, place.address, need, far)?;
-    Some(&bytes[..bytes.len().min(place.size as usize)])
+/// Pools that are next to each other, as many as are read at once.
+fn windows(places: &[Place]) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for (at, place) in places.iter().enumerate() {
+        match found.last_mut() {
+            Some(last)
+                if places[last.end - 1].address + place.size == place.address
+                    && place.address + place.size - places[last.start].address <= WINDOW =>
+            {
+                last.end = at + 1;
+            }
+            _ => found.push(at..at + 1),
+        }
+    }
+    found
 }
 
 /// Takes what threads and fast bins keep out of what is in use.

@@ -20,11 +20,11 @@ const TABLE_SHIFT: u32 = 12 + 14;
 /// Addresses end at 2^47.
 const FIRST: usize = 1 << (47 - TABLE_SHIFT);
 /// A page of a pool that was seen and not read yet: no pointer to it leads to a type.
-pub(crate) const EXPECTED: u32 = LEAF - 1;
+pub(crate) const EXPECTED: u32 = QUIET - 1;
 /// Set in an entry when the span has blocks that are no objects: only those can be owned.
 pub(crate) const HAS_RAW: u32 = 1 << 31;
-/// Set in an entry when no block of the span leads anywhere, and none is asked for.
-pub(crate) const LEAF: u32 = 1 << 30;
+/// Set in an entry when no block of the span leads to one that is asked for, and none is itself.
+pub(crate) const QUIET: u32 = 1 << 30;
 
 impl Directory {
     /// Bytes this takes.

@@ -2,144 +2,312 @@
 //!
 //! Why: the search for holders goes over all of it, level by level. Reading the target again for each level cost more than
 //! all the rest of a scan. What leads nowhere is left out: text, numbers, and blocks that only lead to those, unless they are
-//! asked for. A list is a head (how far from the block before, how many) and the blocks it leads to, each as the
+//! asked for. Pools are read such that most blocks come after what they lead to, so little is written that turns out to lead
+//! nowhere, and that is forgotten in the end ([`Edges::forget_dead_ends`]). A list is a head (how far from the block before, how many) and the blocks it leads to, each as the
 //! difference to the one before it; the first one as the difference to the first of the list before.
 
-use crate::ranked::Ranked;
+mod layer;
 
-/// Bytes after which the next list can be found without reading the ones before it.
-const STRETCH: usize = 128;
-/// Blocks of one list; a longer one is several.
-const LONGEST: usize = 64;
-/// Bytes of one piece of a stream: it grows without being moved.
-const PIECE: usize = 1 << 20;
-/// The most that one list takes: a head of 11 bytes and five for each block.
-const LIST_BYTES: usize = 11 + LONGEST * 5;
+use crate::ranked::Ranked;
+use layer::{Before, Bytes, Cursor, LONGEST, Layer, Mark, write};
+use std::ops::Range;
+
 /// Places in a stream are numbers of 32 bits.
 const MOST_BYTES: u64 = 2 << 30;
-/// A number this large in a head stands behind it.
-const BEHIND: u32 = 15;
-
-/// Lists of many blocks, one behind the other.
-#[derive(Default)]
-struct Stream {
-    pieces: Vec<Vec<u8>>,
-}
-
-impl Stream {
-    /// Room for one more list, and where it will begin.
-    fn room(&mut self) -> (u32, &mut Vec<u8>) {
-        let full = self.pieces.last().is_none_or(|piece| piece.len() + LIST_BYTES > PIECE);
-        if full {
-            self.pieces.push(Vec::with_capacity(PIECE));
-        }
-        let last = self.pieces.len() - 1;
-        let piece = &mut self.pieces[last];
-        ((last * PIECE + piece.len()) as u32, piece)
-    }
-
-    /// The bytes from `at` to the end of their piece.
-    fn from(&self, at: u32) -> &[u8] {
-        let piece = self.pieces.get(at as usize / PIECE);
-        piece.and_then(|piece| piece.get(at as usize % PIECE..)).unwrap_or_default()
-    }
-}
-
-/// A place where reading can begin: the block whose list begins there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Mark {
-    id: u32,
-    at: u32,
-}
-
-/// What a list is written against: the block before, and the first block of its list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Before {
-    id: u32,
-    first: u32,
-}
-
-impl Before {
-    /// At a mark nothing is before.
-    fn mark(id: u32) -> Self {
-        Self { id, first: id }
-    }
-}
-
-/// Lists in the order of their blocks.
-#[derive(Default)]
-struct Layer {
-    stream: Stream,
-    marks: Vec<Mark>,
-    before: Before,
-}
-
-impl Layer {
-    fn push(&mut self, id: u32, targets: &[u32]) {
-        let (at, bytes) = self.stream.room();
-        let begins = self.marks.last().is_none_or(|mark| {
-            (at - mark.at) as usize >= STRETCH || at as usize / PIECE != mark.at as usize / PIECE
-        });
-        if begins {
-            self.marks.push(Mark { id, at });
-            self.before = Before::mark(id);
-        }
-        self.before = write(bytes, self.before, id, targets);
-    }
-
-    fn own_bytes(&self) -> u64 {
-        (self.stream.pieces.len() * PIECE + self.marks.capacity() * size_of::<Mark>()) as u64
-    }
-}
-
+/// Times that lists which were just made are gone over to see where they lead.
+const ROUNDS: usize = 32;
 /// All lists.
 pub(crate) struct Edges {
+    /// Blocks of pools, while those are read.
+    pools: Layer,
+    /// Blocks of pools that led to one that was not read yet: these were read once more.
+    late: Layer,
+    /// Objects that are not in pools.
     objects: Layer,
-    /// Blocks that objects lead to directly and that are none.
+    /// Other blocks that objects lead to directly and that are none.
     tables: Layer,
-    /// All other blocks, in any order: every list has a mark.
+    /// All other blocks, and those of pools that were put off, in any order: every list has a mark.
     others: Layer,
     /// Blocks that have a list.
     has: Vec<u64>,
+    /// Those, and the ones that are asked for: it is worth remembering who leads to them.
+    worth: Vec<u64>,
+    /// Of those, the ones of which this is not known yet, because they lead to what is put off.
+    open: Vec<u64>,
+    /// Whether there are some that were put off since lists were kept.
+    some_open: bool,
     /// The list that is being made.
     targets: Vec<u32>,
+    draft: Draft,
     /// Own memory that may be used.
     most_bytes: u64,
     /// Whether that was not enough: then there are no lists.
     pub(crate) full: bool,
 }
 
+/// Where the lists of a pool begin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    lists: usize,
+    targets: usize,
+}
+
+/// Lists that may turn out to lead nowhere when more is known.
+#[derive(Default)]
+struct Draft {
+    lists: Vec<Drafted>,
+    targets: Vec<u32>,
+    /// How many of the first are left from before.
+    kept: usize,
+}
+
+/// How long a pool is put off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// It is followed again with the next ones.
+    Soon,
+    /// After all others.
+    End,
+}
+
+/// A list: the block, and where the blocks it leads to end.
+#[derive(Clone, Copy)]
+struct Drafted {
+    id: u32,
+    end: u32,
+}
+
 /// Where a list belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
+    Pools,
+    Late,
     Objects,
     Tables,
     Others,
 }
 
+impl Part {
+    fn is_pools(self) -> bool {
+        matches!(self, Part::Pools | Part::Late)
+    }
+}
+
 impl Edges {
-    /// For blocks below `slots`, with own memory of at most `most_bytes`.
-    pub(crate) fn new(slots: usize, most_bytes: u64) -> Self {
+    /// With own memory of at most `most_bytes`.
+    pub(crate) fn new(most_bytes: u64) -> Self {
         Self {
+            pools: Layer::default(),
+            late: Layer::default(),
             objects: Layer::default(),
             tables: Layer::default(),
-            others: Layer::default(),
-            has: vec![0; slots / 64 + 1],
+            others: Layer { all_marked: true, ..Layer::default() },
+            has: Vec::new(),
+            worth: Vec::new(),
+            open: Vec::new(),
+            some_open: false,
             targets: Vec::with_capacity(LONGEST),
+            draft: Draft::default(),
             most_bytes: most_bytes.min(MOST_BYTES),
             full: false,
         }
     }
 
-    /// Whether a block has a list.
+    /// There are blocks below `slots` now.
+    pub(crate) fn grow(&mut self, slots: usize) {
+        let words = slots / 64 + 1;
+        if words > self.has.len() {
+            self.has.resize(words, 0);
+            self.worth.resize(words, 0);
+            self.open.resize(words, 0);
+        }
+    }
+
+    /// Whether a block is asked for or leads to one that is.
     #[inline]
-    pub(crate) fn has(&self, id: u32) -> bool {
-        self.has.get(id as usize / 64).is_some_and(|bits| bits >> (id % 64) & 1 == 1)
+    pub(crate) fn is_worth(&self, id: u32) -> bool {
+        is_set(&self.worth, id)
+    }
+
+    /// Whether one of the blocks from `first` to before `end` is.
+    pub(crate) fn some_worth(&self, first: u32, end: u32) -> bool {
+        let (from, to) = (first as usize / 64, (end as usize).div_ceil(64));
+        let words = self.worth.get(from..to).unwrap_or_default();
+        let inside = |at: usize| {
+            let low = if at == from { u64::MAX << (first % 64) } else { u64::MAX };
+            let high =
+                if at + 1 == to && !end.is_multiple_of(64) { u64::MAX >> (64 - end % 64) } else { u64::MAX };
+            low & high
+        };
+        words.iter().enumerate().any(|(at, bits)| bits & inside(from + at) != 0)
+    }
+
+    /// A block is asked for.
+    pub(crate) fn ask(&mut self, id: u32) {
+        set(&mut self.worth, id);
+    }
+
+    /// A block that was asked for is not any more.
+    pub(crate) fn ask_no_more(&mut self, id: u32) {
+        let has = self.has.get(id as usize / 64).copied().unwrap_or(0);
+        if let Some(bits) = self.worth.get_mut(id as usize / 64) {
+            *bits &= has | !(1 << (id % 64));
+        }
+    }
+
+    fn forget(&mut self, id: u32) {
+        for bits in [&mut self.has, &mut self.worth, &mut self.open] {
+            if let Some(bits) = bits.get_mut(id as usize / 64) {
+                *bits &= !(1 << (id % 64));
+            }
+        }
+    }
+
+    /// A pool begins.
+    pub(crate) fn begin(&mut self) -> Begun {
+        Begun { lists: self.draft.lists.len(), targets: self.draft.targets.len() }
+    }
+
+    /// Forgets the lists of a pool that will be followed once more: until then
+    /// these blocks of it count as worth it.
+    pub(crate) fn put_off(&mut self, begun: Begun, blocks: impl Iterator<Item = u32>, until: Until) {
+        self.draft.lists.truncate(begun.lists);
+        self.draft.targets.truncate(begun.targets);
+        for id in blocks {
+            set(&mut self.worth, id);
+            if until == Until::Soon {
+                self.some_open = true;
+                set(&mut self.open, id);
+            }
+        }
+    }
+
+    /// A pool that was put off is followed.
+    pub(crate) fn take_up(&mut self, blocks: Range<u32>, asked: impl Fn(u32) -> bool) {
+        for id in blocks {
+            self.forget(id);
+            if asked(id) {
+                self.ask(id);
+            }
+        }
+    }
+
+    /// All pools that are looked at together were followed; the first of them that was not put off before begins with block
+    /// `fresh`. Keeps the lists that lead to a block that is worth it, or to one below `unread`; those that lead to one that is
+    /// put off stay a draft.
+    pub(crate) fn keep(&mut self, part: Part, fresh: u32, unread: u32) {
+        let mut draft = std::mem::take(&mut self.draft);
+        draft.lists[..draft.kept].iter().for_each(|list| self.forget(list.id));
+        self.spread(&draft, |edges, target| target < unread || edges.is_sure(target), Self::ask);
+        let open = |edges: &mut Self, id: u32| {
+            set(&mut edges.worth, id);
+            set(&mut edges.open, id);
+        };
+        if std::mem::take(&mut self.some_open) {
+            self.spread(&draft, |edges, target| is_set(&edges.open, target), open);
+        }
+        let mut left = Draft::default();
+        let mut from = 0;
+        for (at, Drafted { id, end }) in draft.lists.drain(..).enumerate() {
+            let targets = &draft.targets[from..end as usize];
+            if self.is_sure(id) {
+                let part = if at < draft.kept || id < fresh { Part::Others } else { part };
+                targets.chunks(LONGEST).for_each(|targets| self.write(part, id, targets));
+            } else if is_set(&self.open, id) {
+                left.targets.extend_from_slice(targets);
+                left.lists.push(Drafted { id, end: left.targets.len() as u32 });
+            }
+            from = end as usize;
+        }
+        left.kept = left.lists.len();
+        self.draft = left;
+    }
+
+    /// Whether a block is worth it whatever those that are put off lead to.
+    #[inline]
+    fn is_sure(&self, id: u32) -> bool {
+        self.is_worth(id) && !is_set(&self.open, id)
+    }
+
+    /// Marks every block of the draft that leads to one for which `is` holds, directly or through others.
+    fn spread(&mut self, draft: &Draft, is: impl Fn(&Self, u32) -> bool, mark: impl Fn(&mut Self, u32)) {
+        let count = draft.lists.len();
+        for round in 0..ROUNDS {
+            let mut new = false;
+            for step in 0..count {
+                let at = if round % 2 == 1 { count - 1 - step } else { step };
+                let Drafted { id, end } = draft.lists[at];
+                if self.is_worth(id) {
+                    continue;
+                }
+                let from = at.checked_sub(1).map_or(0, |before| draft.lists[before].end as usize);
+                // After so many rounds, a long chain against the order: all of it counts.
+                if round + 1 == ROUNDS
+                    || draft.targets[from..end as usize].iter().any(|target| is(self, *target))
+                {
+                    mark(self, id);
+                    new = true;
+                }
+            }
+            if !new {
+                break;
+            }
+        }
+    }
+
+    /// Forgets lists that lead to nothing that is worth it: that was not known when they were written. Blocks below `unread`
+    /// are not read yet. Gives how many went.
+    pub(crate) fn forget_dead_ends(&mut self, unread: u32, asked: impl Fn(u32) -> bool) -> u64 {
+        let (mut now, mut led, mut dead) = (None, true, Vec::new());
+        let (layers, worth) = ([&self.pools, &self.late, &self.others], &mut self.worth);
+        let is_worth = |worth: &[u64], id: u32| id < unread || is_set(worth, id);
+        let mut end = |worth: &mut [u64], id: Option<u32>, led: bool| {
+            if let Some(id) = id.filter(|id| !led && !asked(*id))
+                && let Some(bits) = worth.get_mut(id as usize / 64)
+                && *bits >> (id % 64) & 1 == 1
+            {
+                *bits &= !(1 << (id % 64));
+                dead.push(id);
+            }
+        };
+        for layer in layers {
+            layer.each(|id, below| {
+                if now != Some(id) {
+                    end(worth, now, led);
+                    (now, led) = (Some(id), false);
+                }
+                led = led || is_worth(worth, below);
+            });
+        }
+        end(worth, now, led);
+        for id in &dead {
+            self.forget(*id);
+        }
+        dead.len() as u64
+    }
+
+    /// The block of a pool that is read leads to `target`.
+    #[inline]
+    pub(crate) fn sketch(&mut self, target: u32) {
+        self.draft.targets.push(target);
+    }
+
+    /// All of block `id` of a pool was read.
+    #[inline]
+    pub(crate) fn end_sketch(&mut self, id: u32) {
+        let before = self.draft.lists.last().map_or(0, |list| list.end);
+        let end = self.draft.targets.len() as u32;
+        if end > before {
+            self.draft.lists.push(Drafted { id, end });
+        }
     }
 
     /// The block that is read leads to `target`.
     #[inline]
     pub(crate) fn push(&mut self, part: Part, id: u32, target: u32) {
+        if part.is_pools() {
+            return self.sketch(target);
+        }
         if self.targets.last() != Some(&target) {
             self.targets.push(target);
             if self.targets.len() == LONGEST {
@@ -151,17 +319,24 @@ impl Edges {
     /// All of block `id` was read.
     #[inline]
     pub(crate) fn end(&mut self, part: Part, id: u32) {
+        if part.is_pools() {
+            return self.end_sketch(id);
+        }
         if !self.targets.is_empty() {
-            self.write(part, id);
+            let targets = std::mem::take(&mut self.targets);
+            self.write(part, id, &targets);
+            self.targets = targets;
+            self.targets.clear();
         }
     }
 
-    fn write(&mut self, part: Part, id: u32) {
-        let Some(bits) = self.has.get_mut(id as usize / 64).filter(|_| !self.full) else {
-            return self.targets.clear();
-        };
+    fn write(&mut self, part: Part, id: u32, targets: &[u32]) {
+        let Some(bits) = self.has.get_mut(id as usize / 64).filter(|_| !self.full) else { return };
         *bits |= 1 << (id % 64);
+        set(&mut self.worth, id);
         let layer = match part {
+            Part::Pools => &mut self.pools,
+            Part::Late => &mut self.late,
             Part::Objects => &mut self.objects,
             Part::Tables => &mut self.tables,
             Part::Others => &mut self.others,
@@ -171,116 +346,53 @@ impl Edges {
             let at = layer.stream.room().0;
             layer.marks.push(Mark { id, at });
             layer.before = Before::mark(id);
-            write(layer.stream.room().1, layer.before, id, &self.targets);
+            write(layer.stream.room().1, layer.before, id, targets);
         } else {
-            layer.push(id, &self.targets);
+            layer.push(id, targets);
         }
-        self.targets.clear();
         if self.own_bytes() > self.most_bytes {
-            (self.objects, self.tables, self.others) = Default::default();
+            (self.pools, self.late, self.objects, self.tables, self.others) = Default::default();
             self.full = true;
         }
     }
 
     /// Bytes this takes.
     pub(crate) fn own_bytes(&self) -> u64 {
-        let layers = self.objects.own_bytes() + self.tables.own_bytes() + self.others.own_bytes();
-        layers + self.has.len() as u64 * 8
+        let layers = [&self.pools, &self.late, &self.objects, &self.tables, &self.others];
+        layers.iter().map(|layer| layer.own_bytes()).sum::<u64>() + self.has.len() as u64 * 24
     }
 
     /// All lists are made: from now on they can be read.
     pub(crate) fn finish(mut self) -> Graph {
-        self.others.marks.sort_unstable_by_key(|mark| mark.id);
-        for layer in [&mut self.objects, &mut self.tables, &mut self.others] {
+        self.others.marks.sort_unstable_by_key(|mark| (mark.id, mark.at));
+        let Self { pools, late, objects, tables, others, .. } = &mut self;
+        for layer in [pools, late, objects, tables, others] {
             layer.marks.shrink_to_fit();
         }
         if self.full {
             self.has = Vec::new();
         }
-        let Self { objects, tables, others, has, full, .. } = self;
-        Graph { objects, tables, others, lists: Ranked::new(has), full }
+        let Self { pools, late, objects, tables, others, has, full, .. } = self;
+        Graph { pools, late, objects, tables, others, lists: Ranked::new(has), full }
     }
 }
 
-fn write(bytes: &mut Vec<u8>, before: Before, id: u32, targets: &[u32]) -> Before {
-    let (far, count) = (id.wrapping_sub(before.id), targets.len() as u32);
-    bytes.push((far.min(BEHIND) | count.min(BEHIND) << 4) as u8);
-    for number in [far, count].into_iter().filter(|number| *number >= BEHIND) {
-        put(bytes, number - BEHIND);
-    }
-    let mut last = before.first;
-    for target in targets {
-        let difference = target.wrapping_sub(last).cast_signed();
-        put(bytes, (difference << 1 ^ difference >> 31).cast_unsigned());
-        last = *target;
-    }
-    Before { id, first: targets.first().copied().unwrap_or(before.first) }
+#[inline]
+fn is_set(bits: &[u64], id: u32) -> bool {
+    bits.get(id as usize / 64).is_some_and(|bits| bits >> (id % 64) & 1 == 1)
 }
 
-/// Seven bits a byte, the lowest first.
-fn put(bytes: &mut Vec<u8>, mut number: u32) {
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
-/// Bytes that are read on.
-struct Bytes<'a>(&'a [u8]);
-
-impl Bytes<'_> {
-    #[inline]
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else { return 0 };
-        self.0 = rest;
-        *first
-    }
-
-    #[inline]
-    fn number(&mut self) -> u32 {
-        let first = self.byte();
-        if first < 0x80 { u32::from(first) } else { self.long(first) }
-    }
-
-    fn long(&mut self, first: u8) -> u32 {
-        let mut number = u32::from(first & 0x7f);
-        for shift in [7, 14, 21, 28] {
-            let next = self.byte();
-            number |= u32::from(next & 0x7f) << shift;
-            if next < 0x80 {
-                break;
-            }
-        }
-        number
-    }
-
-    /// The block of the next list, and how many it leads to.
-    fn head(&mut self, before: Before) -> (u32, u32) {
-        let head = u32::from(self.byte());
-        let mut wide = |number: u32| if number == BEHIND { BEHIND + self.number() } else { number };
-        let far = wide(head & 15);
-        (before.id.wrapping_add(far), wide(head >> 4))
-    }
-
-    /// Calls `each` with the blocks of a list; gives the first.
-    #[inline]
-    fn list(&mut self, count: u32, before: Before, mut each: impl FnMut(u32)) -> u32 {
-        let (mut last, mut first) = (before.first, before.first);
-        for number in 0..count {
-            let coded = self.number();
-            last = last.wrapping_add((coded >> 1) ^ (coded & 1).wrapping_neg());
-            if number == 0 {
-                first = last;
-            }
-            each(last);
-        }
-        first
+#[inline]
+fn set(bits: &mut [u64], id: u32) {
+    if let Some(bits) = bits.get_mut(id as usize / 64) {
+        *bits |= 1 << (id % 64);
     }
 }
 
 /// The lists, to be read.
 pub(crate) struct Graph {
+    pools: Layer,
+    late: Layer,
     objects: Layer,
     tables: Layer,
     others: Layer,
@@ -290,19 +402,11 @@ pub(crate) struct Graph {
     pub(crate) full: bool,
 }
 
-/// Where reading was, for those who ask for blocks in ascending order.
-#[derive(Clone, Copy, Debug, Default)]
-struct Cursor {
-    /// The next list begins here.
-    at: u32,
-    before: Before,
-    /// The mark after it.
-    mark: usize,
-}
-
 /// One for each part.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursors {
+    pools: Cursor,
+    late: Cursor,
     objects: Cursor,
     tables: Cursor,
 }
@@ -322,32 +426,24 @@ impl Graph {
 
     /// Bytes this takes.
     pub(crate) fn own_bytes(&self) -> u64 {
-        let layers = self.objects.own_bytes() + self.tables.own_bytes() + self.others.own_bytes();
-        layers + self.lists.own_bytes()
+        let layers = [&self.pools, &self.late, &self.objects, &self.tables, &self.others];
+        layers.iter().map(|layer| layer.own_bytes()).sum::<u64>() + self.lists.own_bytes()
     }
 
-    /// Calls `each` with every object and each block it leads to.
+    /// Calls `each` with every object, and blocks of pools that are none, and each block it leads to.
     pub(crate) fn each_object(&self, mut each: impl FnMut(u32, u32)) {
-        for (number, mark) in self.objects.marks.iter().enumerate() {
-            let end = self.objects.marks.get(number + 1).map_or(u32::MAX, |next| next.at);
-            let mut bytes = Bytes(self.objects.stream.from(mark.at));
-            let length = bytes.0.len();
-            let mut before = Before::mark(mark.id);
-            while !bytes.0.is_empty() && mark.at + ((length - bytes.0.len()) as u32) < end {
-                let (id, count) = bytes.head(before);
-                let first = bytes.list(count, before, |below| each(id, below));
-                before = Before { id, first };
-            }
-        }
+        self.pools.each(&mut each);
+        self.late.each(&mut each);
+        self.objects.each(&mut each);
+        self.others.each(&mut each);
     }
 
     /// Calls `each` with every block that `id` leads to.
     pub(crate) fn below(&self, id: u32, what: What, cursors: &mut Cursors, mut each: impl FnMut(u32)) {
-        if what == What::Object {
-            self.objects.visit(id, &mut cursors.objects, &mut each);
-            return;
-        }
-        if self.tables.visit(id, &mut cursors.tables, &mut each) {
+        let found = self.pools.visit(id, &mut cursors.pools, &mut each)
+            || self.late.visit(id, &mut cursors.late, &mut each)
+            || self.objects.visit(id, &mut cursors.objects, &mut each);
+        if found || what == What::Other && self.tables.visit(id, &mut cursors.tables, &mut each) {
             return;
         }
         let marks = &self.others.marks;
@@ -360,46 +456,6 @@ impl Graph {
     }
 }
 
-impl Layer {
-    /// Reads on from the cursor where that is near, else from the last mark before the block.
-    /// Says whether the block has a list here.
-    fn visit(&self, id: u32, cursor: &mut Cursor, each: &mut impl FnMut(u32)) -> bool {
-        const NEAR: usize = 4;
-        let mut found = false;
-        let ahead = self.marks.get(cursor.mark + NEAR);
-        if cursor.mark == 0 || id <= cursor.before.id || ahead.is_some_and(|mark| mark.id < id) {
-            let mark = self.marks.partition_point(|mark| mark.id < id).saturating_sub(1);
-            let Some(begin) = self.marks.get(mark) else { return false };
-            *cursor = Cursor { at: begin.at, before: Before::mark(begin.id), mark: mark + 1 };
-        }
-        loop {
-            let mark = self.marks.get(cursor.mark);
-            let mut bytes = Bytes(self.stream.from(cursor.at));
-            if mark.is_some_and(|mark| mark.at == cursor.at || bytes.0.is_empty()) {
-                let Some(mark) = mark else { return found };
-                *cursor = Cursor { at: mark.at, before: Before::mark(mark.id), mark: cursor.mark + 1 };
-                continue;
-            }
-            if bytes.0.is_empty() {
-                return found;
-            }
-            let length = bytes.0.len();
-            let (owner, count) = bytes.head(cursor.before);
-            if owner > id {
-                return found;
-            }
-            let first = if owner == id {
-                found = true;
-                bytes.list(count, cursor.before, &mut *each)
-            } else {
-                bytes.list(count, cursor.before, |_| ())
-            };
-            cursor.at += (length - bytes.0.len()) as u32;
-            cursor.before = Before { id: owner, first };
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -407,21 +463,29 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn part(id: u32) -> Part {
-        [Part::Objects, Part::Tables, Part::Others][id as usize % 3]
+        [Part::Pools, Part::Late, Part::Objects, Part::Tables, Part::Others][id as usize % 5]
     }
 
     fn below(graph: &Graph, id: u32, cursors: &mut Cursors) -> Vec<u32> {
         let mut found = Vec::new();
-        let what = if part(id) == Part::Objects { What::Object } else { What::Other };
+        let what = if matches!(part(id), Part::Pools | Part::Late | Part::Objects) {
+            What::Object
+        } else {
+            What::Other
+        };
         graph.below(id, what, cursors, |target| found.push(target));
         found
     }
 
     fn graph(lists: &BTreeMap<u32, Vec<u32>>) -> Graph {
-        let mut edges = Edges::new(1 << 20, u64::MAX);
-        for (id, targets) in lists {
-            targets.iter().for_each(|target| edges.push(part(*id), *id, *target));
-            edges.end(part(*id), *id);
+        let mut edges = Edges::new(u64::MAX);
+        edges.grow(1 << 20);
+        for now in [Part::Pools, Part::Late, Part::Objects, Part::Tables, Part::Others] {
+            for (id, targets) in lists.iter().filter(|(id, _)| part(**id) == now) {
+                targets.iter().for_each(|target| edges.push(now, *id, *target));
+                edges.end(now, *id);
+            }
+            edges.keep(now, 0, u32::MAX);
         }
         edges.finish()
     }
@@ -437,7 +501,8 @@ mod tests {
             prop_assert_eq!(graph.len(), lists.len());
             let mut all = Vec::new();
             graph.each_object(|id, below| all.push((id, below)));
-            let objects = lists.iter().filter(|(id, _)| part(**id) == Part::Objects);
+            let of = |wanted: Part| lists.iter().filter(move |(id, _)| part(**id) == wanted);
+            let objects = [Part::Pools, Part::Late, Part::Objects, Part::Others].into_iter().flat_map(of);
             let wanted: Vec<(u32, u32)> = objects.flat_map(|(id, list)| list.iter().map(|below| (*id, *below))).collect();
             prop_assert_eq!(all, wanted);
             let mut cursors = Cursors::default();
@@ -466,8 +531,43 @@ mod tests {
     }
 
     #[test]
+    fn what_leads_nowhere_is_forgotten_and_what_is_put_off_is_not_written() {
+        let mut edges = Edges::new(u64::MAX);
+        edges.grow(1000);
+        let list = |edges: &mut Edges, id: u32, below: &[u32]| {
+            below.iter().for_each(|below| edges.push(Part::Pools, id, *below));
+            edges.end(Part::Pools, id);
+        };
+        edges.ask(700);
+        list(&mut edges, 300, &[500, 501]);
+        list(&mut edges, 301, &[400, 2]);
+        list(&mut edges, 302, &(600..800).collect::<Vec<u32>>());
+        list(&mut edges, 303, &[305]);
+        list(&mut edges, 304, &[303, 700]);
+        let begun = edges.begin();
+        list(&mut edges, 305, &[304]);
+        edges.push(Part::Pools, 306, 700);
+        edges.put_off(begun, 305..310, Until::End);
+        edges.keep(Part::Pools, 0, 10);
+        let worth = |edges: &Edges| (300..310).filter(|id| edges.is_worth(*id)).collect::<Vec<u32>>();
+        assert_eq!(worth(&edges), [301, 302, 303, 304, 305, 306, 307, 308, 309]);
+        assert!(edges.some_worth(640, 704) && !edges.some_worth(310, 700) && !edges.some_worth(300, 301));
+        edges.take_up(305..310, |id| id == 308);
+        assert_eq!(worth(&edges), [301, 302, 303, 304, 308]);
+        assert_eq!(edges.forget_dead_ends(10, |_| false), 1, "303: it led to 305 alone");
+        assert_eq!(edges.forget_dead_ends(10, |_| false), 0);
+        let graph = edges.finish();
+        assert_eq!(graph.len(), 3);
+        let mut cursors = Cursors::default();
+        assert_eq!(below(&graph, 304, &mut cursors), [303, 700]);
+        assert_eq!(below(&graph, 302, &mut cursors).len(), 200);
+        assert_eq!(below(&graph, 305, &mut cursors), Vec::<u32>::new());
+    }
+
+    #[test]
     fn without_room_there_is_no_list_at_all() {
-        let mut edges = Edges::new(1000, 1000);
+        let mut edges = Edges::new(1000);
+        edges.grow(1000);
         edges.push(Part::Objects, 1, 2);
         edges.end(Part::Objects, 1);
         assert!(edges.full);

@@ -5,9 +5,9 @@
 
 mod each;
 
-pub(crate) use each::{Look, Visit};
+pub(crate) use each::{Look, Pool, Visit};
 
-use crate::directory::{Directory, EXPECTED, HAS_RAW, LEAF};
+use crate::directory::{Directory, EXPECTED, HAS_RAW, QUIET};
 use crate::ranked::Ranked;
 use crate::tags::Tags;
 
@@ -82,6 +82,52 @@ enum Shape {
     Single,
 }
 
+/// What following a pointer into a pool needs, and nothing else: there are many pools, and pointers go anywhere.
+#[derive(Clone, Copy, Debug, Default)]
+struct Brief {
+    first: u32,
+    slots: u16,
+    /// Bytes of a block; 0 for all that is no pool.
+    block: u16,
+    /// For dividing by them.
+    share: u32,
+    known: bool,
+}
+
+/// Bytes of blocks are multiples of this.
+const GRAIN: u32 = 16;
+/// A place in a pool is below 1024 grains and a block has at most 32: so the quotient is exact.
+const SHARE_SHIFT: u32 = 16;
+
+impl Brief {
+    fn new(span: &Span) -> Self {
+        let block = match span.shape {
+            Shape::Pool { block } => block,
+            Shape::Heap(_) | Shape::Single => 0,
+        };
+        let grains = block / GRAIN;
+        let fits =
+            (1..=32).contains(&grains) && block.is_multiple_of(GRAIN) && span.end - span.start <= 16 << 10;
+        let share = if fits { (1_u32 << SHARE_SHIFT).div_ceil(grains) } else { 0 };
+        Self {
+            first: span.first,
+            slots: span.slots as u16,
+            block: if fits { block as u16 } else { 0 },
+            share,
+            known: span.known,
+        }
+    }
+
+    /// The block at `offset` in the pool.
+    #[inline]
+    fn slot(self, address: u64, offset: u64) -> Option<Slot> {
+        let inside = offset.checked_sub(POOL_HEAD)? as u32;
+        let number = (inside / GRAIN * self.share) >> SHARE_SHIFT;
+        (number < u32::from(self.slots))
+            .then(|| pool_slot(address - offset, self.first + number, number, self.block.into()))
+    }
+}
+
 #[derive(Debug)]
 struct Span {
     start: u64,
@@ -90,6 +136,8 @@ struct Span {
     slots: u32,
     /// Which of its blocks may lead to others.
     leads: Leads,
+    /// Whether it is known which of its blocks are worth leading to.
+    known: bool,
     shape: Shape,
 }
 
@@ -108,10 +156,36 @@ pub(crate) enum Leads {
     Objects,
 }
 
+/// What is looked for behind a pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Blocks that are no objects.
+    Raw,
+    All,
+}
+
+/// What is behind a pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Met {
+    Nothing,
+    /// A pool that is still to be read.
+    Unread,
+    /// A block, and whether it is known if it is worth leading to.
+    Block {
+        slot: Slot,
+        tag: Tag,
+        known: bool,
+    },
+}
+
 /// All slots.
 #[derive(Default)]
 pub(crate) struct Index {
     spans: Vec<Span>,
+    /// One for each of them.
+    briefs: Vec<Brief>,
+    /// Bytes of a pool, less one.
+    pool_mask: u64,
     tags: Tags,
     directory: Directory,
     low: u64,
@@ -130,7 +204,7 @@ impl Index {
             Shape::Heap(starts) => starts.own_bytes(),
             Shape::Pool { .. } | Shape::Single => 0,
         });
-        let spans = self.spans.capacity() * size_of::<Span>();
+        let spans = self.spans.capacity() * (size_of::<Span>() + size_of::<Brief>());
         heaps.sum::<u64>() + spans as u64 + self.tags.own_bytes() + self.directory.own_bytes()
     }
 
@@ -138,24 +212,28 @@ impl Index {
     pub(crate) fn shrink(&mut self) {
         self.tags.shrink();
         self.spans.shrink_to_fit();
+        self.briefs.shrink_to_fit();
     }
 
     /// A pool will be added later.
     pub(crate) fn expect_pool(&mut self, start: u64, end: u64) {
         self.directory.set(start, end, EXPECTED);
+        self.reach(start, end);
     }
 
-    /// Adds a pool with its blocks. Everything is added in ascending order of addresses.
-    pub(crate) fn add_pool(&mut self, (start, end): (u64, u64), block: u32, tags: &[Tag], leads: Leads) {
+    /// Adds a pool with its blocks. Gives the number of the first, if there was room for it.
+    pub(crate) fn add_pool(&mut self, (start, end): (u64, u64), block: u32, tags: &[Tag]) -> Option<u32> {
         let raw = tags.contains(&RAW);
-        if self.add((start, end), Shape::Pool { block }, (tags.len(), raw), leads) {
+        let first = self.tags.len() as u32;
+        self.add((start, end), Shape::Pool { block }, (tags.len(), raw)).then(|| {
             self.tags.extend(tags);
-        }
+            first
+        })
     }
 
     /// Adds a chunk with a mapping of its own.
     pub(crate) fn add_single(&mut self, start: u64, end: u64, tag: Tag) {
-        if self.add((start, end), Shape::Single, (1, tag == RAW), Leads::Objects) {
+        if self.add((start, end), Shape::Single, (1, tag == RAW)) {
             self.tags.push(tag);
         }
     }
@@ -165,34 +243,66 @@ impl Index {
         let shape = Shape::Heap(Box::new(Ranked::new(heap.bits)));
         let mut raw = false;
         heap.tags.counts(0, heap.tags.len() as u32, |tag, _| raw |= tag == RAW);
-        if self.add((start, end), shape, (heap.tags.len(), raw), Leads::Objects) {
+        if self.add((start, end), shape, (heap.tags.len(), raw)) {
             self.tags.append(&heap.tags);
         }
     }
 
     /// Adds a span of `slots` blocks, some of them raw or none. Says whether there was room for it.
-    fn add(
-        &mut self,
-        (start, end): (u64, u64),
-        shape: Shape,
-        (slots, raw): (usize, bool),
-        leads: Leads,
-    ) -> bool {
+    fn add(&mut self, (start, end): (u64, u64), shape: Shape, (slots, raw): (usize, bool)) -> bool {
         if self.tags.len() + slots >= u32::MAX as usize || self.spans.len() >= EXPECTED as usize - 1 {
             return false;
         }
         let number = self.spans.len() as u32 + 1;
         let raw = if raw { HAS_RAW } else { 0 };
-        let leaf = if leads == Leads::Nowhere { LEAF } else { 0 };
         match shape {
             Shape::Single => self.directory.set_wide(start, end, number | raw),
-            Shape::Pool { .. } | Shape::Heap(_) => self.directory.set(start, end, number | raw | leaf),
+            Shape::Pool { .. } | Shape::Heap(_) => self.directory.set(start, end, number | raw),
         }
-        self.low = if self.spans.is_empty() { start } else { self.low.min(start) };
-        self.high = self.high.max(end);
+        self.reach(start, end);
         let (first, slots) = (self.tags.len() as u32, slots as u32);
-        self.spans.push(Span { start, end, first, slots, leads, shape });
+        let span = Span { start, end, first, slots, leads: Leads::Objects, known: false, shape };
+        if span.is_pool() {
+            self.pool_mask = end - start - 1;
+        }
+        self.briefs.push(Brief::new(&span));
+        self.spans.push(span);
         true
+    }
+
+    fn reach(&mut self, start: u64, end: u64) {
+        self.low = if self.high == 0 { start } else { self.low.min(start) };
+        self.high = self.high.max(end);
+    }
+
+    /// Which blocks of a pool lead to others is known now, and whether one of them is worth leading to.
+    pub(crate) fn settle(&mut self, pool: &Pool, leads: Leads, worth: bool) {
+        if let Some(span) = self.spans.get_mut(pool.number as usize) {
+            (span.leads, span.known) = (leads, true);
+            self.briefs[pool.number as usize].known = true;
+            self.set_quiet(pool.number, worth);
+        }
+    }
+
+    /// Looks again at all pools that are known: `worth` tells whether some of the blocks from the first to before the last are
+    /// worth leading to.
+    pub(crate) fn settle_again(&mut self, worth: impl Fn(u32, u32) -> bool) {
+        for number in 0..self.spans.len() as u32 {
+            let span = &self.spans[number as usize];
+            if span.known && span.is_pool() {
+                let worth = worth(span.first, span.first + span.slots);
+                self.set_quiet(number, worth);
+            }
+        }
+    }
+
+    fn set_quiet(&mut self, number: u32, worth: bool) {
+        let Some(span) = self.spans.get(number as usize) else { return };
+        let entry = self.directory.get(span.start);
+        let now = if worth { entry & !QUIET } else { entry | QUIET };
+        if now != entry {
+            self.directory.set(span.start, span.end, now);
+        }
     }
 
     /// How many blocks.
@@ -209,20 +319,10 @@ impl Index {
         self.tags.set(id, tag);
     }
 
-    /// Lets [`Index::find_linked`] find a block although nothing around it leads anywhere.
-    pub(crate) fn ask_for(&mut self, slot: Slot) {
-        let entry = self.directory.get(slot.start);
-        if let Some(span) = Self::number(entry).and_then(|number| self.spans.get(number))
-            && entry & LEAF != 0
-        {
-            self.directory.set(span.start, span.end, entry & !LEAF);
-        }
-    }
-
     /// The number of the span in an entry of the directory.
     #[inline]
     fn number(entry: u32) -> Option<usize> {
-        (entry & !(HAS_RAW | LEAF)).checked_sub(1).map(|number| number as usize)
+        (entry & !(HAS_RAW | QUIET)).checked_sub(1).map(|number| number as usize)
     }
 
     /// The block that `address` lies in.
@@ -231,14 +331,31 @@ impl Index {
         Self::slot_in(self.spans.get(number)?, address)
     }
 
-    /// The block that `address` lies in, if it may lead to others or was asked for. Quick to say no.
+    /// The block that `address` lies in, if that could be owned or is worth leading to. Quick to say no.
     #[inline]
-    pub(crate) fn find_linked(&self, address: u64) -> Option<Slot> {
+    pub(crate) fn meet(&self, address: u64, wanted: Wanted) -> Met {
         let entry = self.directory.get(address);
-        if entry == 0 || entry & LEAF != 0 {
-            return None;
+        let raw = entry & HAS_RAW != 0;
+        if entry == 0 || !raw && (entry & QUIET != 0 || wanted == Wanted::Raw && entry != EXPECTED) {
+            return Met::Nothing;
         }
-        Self::slot_in(self.spans.get(Self::number(entry)?)?, address)
+        if entry == EXPECTED {
+            return Met::Unread;
+        }
+        let Some((number, brief)) =
+            Self::number(entry).and_then(|number| Some((number, self.briefs.get(number)?)))
+        else {
+            return Met::Nothing;
+        };
+        let slot = if brief.block > 0 {
+            brief.slot(address, address & self.pool_mask)
+        } else {
+            Self::slot_in(&self.spans[number], address)
+        };
+        match slot {
+            Some(slot) => Met::Block { slot, tag: self.tag(slot.id), known: brief.known },
+            None => Met::Nothing,
+        }
     }
 
     /// The block that `address` lies in, if it could be one that is no object. Quick to say no.
@@ -334,11 +451,6 @@ impl Index {
         }
     }
 
-    /// The pool that the last block lies in, where it is one.
-    pub(crate) fn pool_near(&self, near: &Near) -> Option<(u64, u64)> {
-        self.spans.get(near.span).filter(|span| span.is_pool()).map(|span| (span.start, span.end))
-    }
-
     /// Where what the last block lies in ends.
     pub(crate) fn end_near(&self, near: &Near) -> u64 {
         self.spans.get(near.span).map_or(u64::MAX, |span| span.end)
@@ -394,7 +506,7 @@ mod tests {
             .for_each(|(at, tag)| heap.push(*at, *tag));
         let mut index = Index::default();
         index.add_heap(0x100_0000, 0x110_0000, heap);
-        index.add_pool((0x200_4000, 0x200_8000), 64, &[object_tag(0), RAW, FREE], Leads::Objects);
+        index.add_pool((0x200_4000, 0x200_8000), 64, &[object_tag(0), RAW, FREE]);
         index.add_single(0x300_0000, 0x302_0000, RAW);
         index
     }

@@ -14,7 +14,7 @@ const WHOLE: u64 = 1 << 40;
 const LIST: (usize, usize) = (16, 24);
 const SET: (usize, usize) = (32, 40);
 /// Bytes of the head of a container that tell its table.
-const HEAD: usize = 48;
+pub(crate) const HEAD: usize = 48;
 
 /// How objects of one type lead to others.
 #[derive(Clone, Copy, Debug)]
@@ -40,16 +40,14 @@ enum Container {
 }
 
 impl Lead {
-    fn new(found: &Type, types: &Types<'_>, facts: &Facts) -> Self {
+    fn new(found: &Type, types: &Types<'_>, special: &Special) -> Self {
         let skip = types.skip() as u64;
         let (head, from, to) = if found.leads { found.pointers(WHOLE, types.version) } else { (0, 0, 0) };
-        let is = |symbol: &str| {
-            facts.symbol(symbol).is_some_and(|kind| found.address == kind || found.base == kind)
-        };
+        let is = |kind: Option<u64>| kind.is_some_and(|kind| found.address == kind || found.base == kind);
         let table = match found.family() {
             Family::List => Container::List,
             Family::Dict => Container::Dict,
-            Family::Other if is("PySet_Type") => Container::Set,
+            Family::Other if is(special.set) => Container::Set,
             Family::Int | Family::Tuple | Family::Bytes | Family::Str | Family::Type | Family::Other => {
                 Container::None
             }
@@ -60,9 +58,14 @@ impl Lead {
             from,
             to: to.max(from),
             // A weak reference only looks at it, and code remembers globals it has seen (3.9, 3.10) without holding them.
-            holds: !is("_PyWeakref_RefType") && !is("PyCode_Type"),
+            holds: !is(special.weak) && !is(special.code),
             table,
         }
+    }
+
+    /// Whether objects of the type keep their entries in a block that moves.
+    pub(crate) fn is_container(&self) -> bool {
+        self.table != Container::None
     }
 
     /// Whether objects of the type have no word that could lead anywhere.
@@ -71,9 +74,18 @@ impl Lead {
     }
 }
 
+/// Types whose objects lead to others in their own way.
+#[derive(Clone, Copy, Debug)]
+struct Special {
+    set: Option<u64>,
+    weak: Option<u64>,
+    code: Option<u64>,
+}
+
 /// How objects lead to others, by type.
 pub(crate) struct Links {
     kinds: Vec<Lead>,
+    special: Special,
     skip: u64,
     overhead: u64,
     version: Version,
@@ -81,11 +93,30 @@ pub(crate) struct Links {
 
 impl Links {
     pub(crate) fn new(types: &Types<'_>, facts: &Facts) -> Self {
+        let symbol = |name: &str| facts.symbol(name);
+        let special = Special {
+            set: symbol("PySet_Type"),
+            weak: symbol("_PyWeakref_RefType"),
+            code: symbol("PyCode_Type"),
+        };
         Self {
-            kinds: types.all.iter().map(|found| Lead::new(found, types, facts)).collect(),
+            kinds: Vec::new(),
+            special,
             skip: types.skip() as u64,
             overhead: types.overhead(),
             version: types.version,
+        }
+    }
+
+    /// Takes up what was learnt about types since the last time.
+    pub(crate) fn refresh(&mut self, types: &mut Types<'_>) {
+        for kind in std::mem::take(&mut types.changed) {
+            let Some(found) = types.get(kind) else { continue };
+            let lead = Lead::new(found, types, &self.special);
+            match self.kinds.get_mut(kind as usize) {
+                Some(known) => *known = lead,
+                None => self.kinds.push(lead),
+            }
         }
     }
 
@@ -108,14 +139,9 @@ impl Links {
     pub(crate) fn new_table(
         &self,
         (reader, index): (&Reader<'_>, &Index),
-        window: &mut Window,
+        head: &[u8],
         (slot, lead): (Slot, &Lead),
     ) -> Option<(u64, u64)> {
-        if lead.table == Container::None {
-            return None;
-        }
-        let at = slot.start + lead.at;
-        let head = window.at(reader, at, HEAD.min(slot.end.saturating_sub(at) as usize), u64::MAX)?;
         let (table, least) = match lead.table {
             Container::List => (word(head, LIST.1), word(head, LIST.0).min(MOST_ENTRIES) * 8),
             Container::Dict => {
@@ -176,7 +202,11 @@ impl Links {
             Some(lead) if !lead.holds => [None; 3],
             Some(lead) => {
                 let [head, body] = self.words(lead, slot);
-                [Some(head), Some(body), self.new_table((reader, index), window, (slot, lead))]
+                let at = slot.start + lead.at;
+                let need = HEAD.min(slot.end.saturating_sub(at) as usize);
+                let bytes = window.at(reader, at, need, u64::MAX).filter(|_| lead.is_container());
+                let table = bytes.and_then(|bytes| self.new_table((reader, index), bytes, (slot, lead)));
+                [Some(head), Some(body), table]
             }
             None => [Some((slot.start, slot.end & !7)), None, None],
         }

@@ -4,17 +4,19 @@
 //! Pillow or torch. Text, digits and bytes are barred as sources: data there can look like pointers.
 //! Depth does not help: a search in depth gave 38 MB of weights to the wrong type.
 
-use crate::edges::{Edges, Graph, Part};
+use crate::edges::{Edges, Graph, Part, Until};
 use crate::frontier::Frontier;
-use crate::index::{Index, Near, RAW, Slot, Tag, object_of, owned_tag, owner_of};
-use crate::links::{Lead, Links, unmarked};
+use crate::index::{
+    Index, Leads, Met, Near, POOL_HEAD, Pool, RAW, Slot, Tag, Wanted, object_of, owned_tag, owner_of,
+};
+use crate::links::{HEAD, Lead, Links, unmarked};
+use crate::presample::Samples;
 use crate::reader::{Reader, Window, plausible, word};
 use crate::suspects::{LARGEST_TABLE, MOST_FOUND, Place};
 use crate::types::{Type, Types};
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 
-/// Objects up to this size are read at once.
-const SMALL: u64 = 4 << 10;
 /// Blocks of this size have an inside: what owns them points to where they begin, or not far behind.
 const LARGE: u64 = 64 << 10;
 const BEGINNING: u64 = 4 << 10;
@@ -27,7 +29,6 @@ const MOST_LEVELS: usize = 4096;
 
 /// What the search cost and reached.
 pub(crate) struct Owned {
-    pub(crate) blocks: u64,
     pub(crate) levels: u64,
     /// Whether the budget of reads ended it.
     pub(crate) cut: bool,
@@ -44,56 +45,44 @@ enum Led {
     Somewhere,
 }
 
-/// What the search needs and how far it may go.
-pub(crate) struct Begin<'a, 'b> {
+/// What is known so far.
+#[derive(Clone, Copy)]
+pub(crate) struct Around<'a, 'b> {
     pub(crate) reader: &'b Reader<'a>,
     pub(crate) index: &'b Index,
     pub(crate) types: &'b Types<'a>,
     pub(crate) links: &'b Links,
-    /// Bytes it may read after the objects.
-    pub(crate) most_read: u64,
-    /// Objects a climb may start from, and own memory for remembering who leads to whom.
-    pub(crate) remember: Option<(&'b Frontier, u64)>,
 }
 
-/// Marks every raw block that an object leads to with the type of its owner.
-pub(crate) fn own(begin: Begin<'_, '_>) -> Owned {
-    let (reader, index) = (begin.reader, begin.index);
-    reader.refresh();
-    let found = Owned { blocks: 0, levels: 0, cut: false, places: Vec::new(), graph: None };
-    let edges = begin.remember.map(|(_, most_bytes)| Edges::new(index.slots(), most_bytes));
-    let mut search = Search {
-        claims: Claims { next: Frontier::new(index.slots()), inside: FxHashMap::default() },
-        spare: Frontier::new(index.slots()),
-        window: Window::for_scattered(64 << 10),
-        edges,
-        found,
-        limit: reader.effort().saturating_add(begin.most_read),
-        begin,
-    };
-    search.objects();
-    let limit = reader.effort().saturating_add(search.begin.most_read);
-    while !search.claims.next.is_empty() || search.claims.take_inside(index) {
-        search.found.levels += 1;
-        if search.found.levels as usize > MOST_LEVELS || reader.effort() > limit {
-            search.found.cut = true;
-            break;
-        }
-        search.level();
-    }
-    Owned { graph: search.edges.map(Edges::finish), ..search.found }
-}
-
-struct Search<'a, 'b> {
-    begin: Begin<'a, 'b>,
+/// Marks every raw block that an object leads to with the type of its owner, and remembers who leads to whom.
+pub(crate) struct Search {
     claims: Claims,
     /// An empty one, for the level after.
     spare: Frontier,
+    /// Raw blocks of pools that lead to raw blocks: those are claimed when it is known who owns the first.
+    again: Frontier,
     window: Window,
     edges: Option<Edges>,
+    pub(crate) samples: Option<Samples>,
     found: Owned,
+    /// Whether a word led into a pool that was not read yet.
+    unread: bool,
+    /// Blocks that are not in pools: they have the lowest numbers.
+    outside: u32,
+    phase: Phase,
     /// Where following new tables of containers ends.
     limit: u64,
+}
+
+/// What is being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Pools, the oldest first.
+    Pools,
+    /// Pools that led to ones which were not read yet.
+    Late,
+    /// All that is not in pools, in the order of its numbers.
+    Rest,
 }
 
 /// Blocks that somebody owns and that are still to be read.
@@ -107,11 +96,11 @@ struct Claims {
 
 impl Claims {
     #[inline]
-    fn claim(&mut self, begin: &Begin<'_, '_>, (slot, address): (Slot, u64), kind: u32) {
+    fn claim(&mut self, around: Around<'_, '_>, (slot, address): (Slot, u64), kind: u32) {
         if slot.end - slot.start >= LARGE && address - slot.start >= BEGINNING {
             self.inside.entry(slot.id).or_insert(kind);
         } else {
-            claim(begin.index, begin.types, &mut self.next, slot.id, kind);
+            claim(around.index, around.types, &mut self.next, slot.id, kind);
         }
     }
 
@@ -131,123 +120,368 @@ impl Claims {
 #[derive(Clone, Copy)]
 struct Source {
     id: u32,
-    kind: u32,
+    /// Nobody knows yet who owns a raw block of a pool.
+    kind: Option<u32>,
     part: Option<Part>,
     /// Nothing behind this is read ahead.
     bound: u64,
 }
 
-impl Search<'_, '_> {
-    fn objects(&mut self) {
-        let Begin { reader, index, .. } = self.begin;
-        for stretch in index.stretches() {
-            if let Some(pool) = stretch.pool() {
-                self.window.load(reader, pool, stretch.far);
+impl Search {
+    /// `remember` is own memory for remembering who leads to whom, where that is asked for.
+    pub(crate) fn new(remember: Option<u64>, limit: u64) -> Self {
+        Self {
+            claims: Claims { next: Frontier::default(), inside: FxHashMap::default() },
+            spare: Frontier::default(),
+            again: Frontier::default(),
+            window: Window::for_scattered(64 << 10),
+            edges: remember.map(Edges::new),
+            samples: remember.map(|_| Samples::new()),
+            found: Owned { levels: 0, cut: false, places: Vec::new(), graph: None },
+            unread: false,
+            outside: 0,
+            phase: Phase::Pools,
+            limit,
+        }
+    }
+
+    /// All that is not in pools was added to the index.
+    pub(crate) fn begin(&mut self, around: Around<'_, '_>) {
+        self.outside = around.index.slots() as u32;
+        self.grow(around.index);
+        if let (Some(samples), Some(edges)) = (self.samples.as_mut(), self.edges.as_mut()) {
+            samples.take(around.index, around.types.all.len(), edges);
+        }
+    }
+
+    /// A pool was added to the index.
+    pub(crate) fn added(&mut self, pool: &Pool, tags: &[Tag], types: usize) {
+        if let Some(samples) = self.samples.as_mut() {
+            samples.take_pool(pool, tags, types);
+        }
+    }
+
+    /// Some pools were added to the index and are going to be followed.
+    pub(crate) fn grow(&mut self, index: &Index) {
+        let slots = index.slots();
+        self.claims.next.grow(slots);
+        self.again.grow(slots);
+        if let (Some(samples), Some(edges)) = (self.samples.as_mut(), self.edges.as_mut()) {
+            edges.grow(slots);
+            samples.ask(index, edges);
+        }
+    }
+
+    /// Follows what the blocks of a pool lead to: their tags, and the bytes of the pool as far as they are there. Gives which
+    /// lead somewhere; nothing if one led into a pool that was not read yet, and the pool is put off.
+    pub(crate) fn pool(
+        &mut self,
+        around: Around<'_, '_>,
+        pool: &Pool,
+        (tags, bytes): (&[Tag], &[u8]),
+        until: Until,
+    ) -> Option<Leads> {
+        let begun = self.edges.as_mut().map(Edges::begin);
+        let places = self.found.places.len();
+        let part = Some(if self.phase == Phase::Pools { Part::Pools } else { Part::Late });
+        self.unread = false;
+        let mut leads = Leads::Nowhere;
+        let (size, bound) = (pool.block as usize, pool.end);
+        let blocks = bytes.get(POOL_HEAD as usize..).unwrap_or_default().chunks_exact(size);
+        for ((id, tag), block) in (pool.first..).zip(tags).zip(blocks) {
+            let start = pool.start + POOL_HEAD + u64::from(id - pool.first) * u64::from(pool.block);
+            if let Some(kind) = object_of(*tag) {
+                let slot = Slot { id, start, end: start + size as u64 };
+                let Some(lead) = around.links.get(kind).filter(|lead| !lead.is_leaf()) else { continue };
+                let from = Source { id, kind: Some(kind), part: part.filter(|_| lead.holds), bound };
+                leads = Leads::Objects;
+                self.small(around, block, (slot, lead), from);
+            } else if *tag == RAW || owner_of(*tag).is_some() {
+                leads = leads.max(Leads::Raw);
+                self.raw(around, block, start, Source { id, kind: None, part, bound });
             }
-            index.for_each_object(&stretch, |slot, kind| self.object(slot, kind, stretch.far));
+            if self.unread && self.phase == Phase::Pools {
+                break;
+            }
+        }
+        if tags.len() * size + POOL_HEAD as usize > bytes.len() {
+            leads = leads.max(Leads::Raw);
+        }
+        if self.unread && self.phase == Phase::Pools {
+            self.found.places.truncate(places);
+            if let Some((edges, begun)) = self.edges.as_mut().zip(begun) {
+                let leads = |tag: Tag| match object_of(tag) {
+                    Some(kind) => around.links.get(kind).is_some_and(|lead| !lead.is_leaf()),
+                    None => tag == RAW || owner_of(tag).is_some(),
+                };
+                let blocks = pool.blocks().zip(tags).filter(|(_, tag)| leads(**tag));
+                edges.put_off(begun, blocks.map(|(id, _)| id), until);
+            }
+            return None;
+        }
+        Some(leads)
+    }
+
+    /// A pool that was put off is going to be followed.
+    pub(crate) fn take_up(&mut self, pool: &Pool) {
+        if let (Some(samples), Some(edges)) = (self.samples.as_ref(), self.edges.as_mut()) {
+            edges.take_up(pool.blocks(), |id| samples.asked.contains(id));
         }
     }
 
-    fn object(&mut self, slot: Slot, kind: u32, bound: u64) {
-        let links = self.begin.links;
-        let Some(lead) = links.get(kind).filter(|lead| !lead.is_leaf()) else { return };
-        let from = Source { id: slot.id, kind, part: Some(Part::Objects).filter(|_| lead.holds), bound };
-        let ranges = links.words(lead, slot);
-        if !self.small(slot, ranges, from) {
-            ranges.into_iter().filter(|range| range.0 < range.1).for_each(|range| {
-                self.range(range, from);
-            });
-        }
-        let Begin { reader, index, .. } = self.begin;
-        if self.edges.is_some()
-            && reader.effort() < self.limit
-            && let Some(range) = links.new_table((reader, index), &mut self.window, (slot, lead))
-        {
-            self.new_table(range, from);
-        }
-        if let Some(edges) = self.edges.as_mut() {
-            edges.end(Part::Objects, slot.id);
+    /// All pools that are looked at together were followed: what is known of each is written down. Those that were not put
+    /// off before have blocks from `fresh` on.
+    pub(crate) fn settle(&mut self, index: &mut Index, pools: &[(Pool, Leads)], fresh: u32) {
+        let part = if self.phase == Phase::Pools { Part::Pools } else { Part::Late };
+        self.edges.iter_mut().for_each(|edges| edges.keep(part, fresh, self.outside));
+        for (pool, leads) in pools {
+            let Range { start, end } = pool.blocks();
+            let worth = self.edges.as_ref().is_some_and(|edges| edges.some_worth(start, end));
+            index.settle(pool, *leads, worth);
         }
     }
 
-    /// The words of a small object, which are read at once. Says no where it is not small or not all of it is resident.
+    /// The words of an object that was read whole.
     #[inline]
-    fn small(&mut self, slot: Slot, ranges: [(u64, u64); 2], from: Source) -> bool {
-        let size = slot.end - slot.start;
-        let Self { begin, claims, window, edges, .. } = self;
-        let bytes =
-            if size <= SMALL { window.at(begin.reader, slot.start, size as usize, from.bound) } else { None };
-        let Some(bytes) = bytes else { return false };
-        let mut edges = edges.as_mut().zip(from.part);
-        for (start, end) in ranges {
-            let part = bytes.get((start - slot.start) as usize..(end - slot.start) as usize);
+    fn small(&mut self, around: Around<'_, '_>, block: &[u8], (slot, lead): (Slot, &Lead), from: Source) {
+        for (start, end) in around.links.words(lead, slot) {
+            let part = block.get((start - slot.start) as usize..(end - slot.start) as usize);
             for stored in part.unwrap_or_default().as_chunks::<8>().0 {
-                follow(begin, claims, &mut edges, from, u64::from_le_bytes(*stored));
+                self.follow(around, from, u64::from_le_bytes(*stored));
             }
         }
-        true
+        if self.edges.is_some() && lead.is_container() {
+            self.container(around, block, (slot, lead), from);
+        }
+        if let Some((edges, part)) = self.edges.as_mut().zip(from.part) {
+            edges.end(part, from.id);
+        }
+    }
+
+    fn container(&mut self, around: Around<'_, '_>, block: &[u8], (slot, lead): (Slot, &Lead), from: Source) {
+        let head = block.get(lead.at as usize..).unwrap_or_default();
+        if around.reader.effort() < self.limit
+            && let Some(range) = around.links.new_table((around.reader, around.index), head, (slot, lead))
+        {
+            self.new_table(around, range, from);
+        }
+    }
+
+    /// The words of a raw block that was read whole.
+    #[inline]
+    fn raw(&mut self, around: Around<'_, '_>, block: &[u8], start: u64, from: Source) {
+        let names = &around.types.names;
+        for (number, stored) in (0..).zip(block.as_chunks::<8>().0) {
+            let stored = u64::from_le_bytes(*stored);
+            if let Some(suspect) = names.get(stored)
+                && self.found.places.len() < MOST_FOUND
+            {
+                self.found.places.push(Place { suspect, value: start + (number + 1) * 8, table: start });
+                self.edges.iter_mut().for_each(|edges| edges.ask(from.id));
+            }
+            self.follow(around, from, stored);
+        }
+        if let Some((edges, part)) = self.edges.as_mut().zip(from.part) {
+            edges.end(part, from.id);
+        }
     }
 
     /// The entries of a container whose table is no block: nobody owns it, but what it leads to is held.
-    fn new_table(&mut self, range: (u64, u64), from: Source) {
-        let Self { begin, window, edges, .. } = self;
-        let Some(edges) = edges.as_mut() else { return };
-        window.words(begin.reader, range, |_, stored| {
-            if let Some(slot) = begin.links.target(begin.index, unmarked(stored))
-                && worth(begin, edges, from, slot, begin.index.tag(slot.id))
-            {
-                edges.push(Part::Objects, from.id, slot.id);
-            }
+    fn new_table(&mut self, around: Around<'_, '_>, range: (u64, u64), from: Source) {
+        let mut window = std::mem::replace(&mut self.window, Window::new(0));
+        window.words(around.reader, range, |_, stored| {
+            self.follow(around, Source { kind: None, ..from }, unmarked(stored));
         });
+        self.window = window;
     }
 
-    /// Claims what the words of a range lead to, and remembers it.
-    fn range(&mut self, range: (u64, u64), from: Source) -> Led {
-        let mut led = Led::Nowhere;
-        let Self { begin, claims, window, edges, .. } = self;
-        let mut edges = edges.as_mut().zip(from.part);
-        window.words_before(begin.reader, range, from.bound, |_, stored| {
-            if follow(begin, claims, &mut edges, from, stored) == Led::Somewhere {
-                led = Led::Somewhere;
+    /// Claims what a word leads to, and remembers it. Says whether it could own something.
+    #[inline]
+    fn follow(&mut self, around: Around<'_, '_>, from: Source, stored: u64) -> Led {
+        let address = unmarked(stored);
+        if !plausible(address) || !around.index.covers(address) {
+            return Led::Nowhere;
+        }
+        self.pointer(around, from, stored, address)
+    }
+
+    fn pointer(&mut self, around: Around<'_, '_>, from: Source, stored: u64, address: u64) -> Led {
+        let Around { index, links, .. } = around;
+        // A pointer with a mark other than that of an instance's values (3.12) holds, but owns nothing.
+        let owns = stored & 7 == 7 || stored.trailing_zeros() >= 2;
+        let led = if owns { Led::Somewhere } else { Led::Nowhere };
+        let edges = self.edges.as_mut().zip(from.part);
+        let wanted = if edges.is_some() { Wanted::All } else { Wanted::Raw };
+        match index.meet(address, wanted) {
+            Met::Nothing => {}
+            Met::Unread => self.unread = true,
+            Met::Block { slot, tag, known } if tag == RAW || owner_of(tag).is_some() => {
+                match from.kind {
+                    Some(kind) if owns => self.claims.claim(around, (slot, address), kind),
+                    None if owns => self.again.insert(from.id),
+                    Some(_) | None => {}
+                }
+                if let Some((edges, part)) = edges
+                    && (!known || edges.is_worth(slot.id))
+                {
+                    edges.push(part, from.id, slot.id);
+                }
             }
-        });
+            Met::Block { slot, tag, known } => {
+                if let Some((edges, part)) = edges
+                    && links.holds_at(slot, tag, address)
+                {
+                    let known = known || self.phase == Phase::Rest && slot.id <= from.id;
+                    let leads = || {
+                        object_of(tag).and_then(|kind| links.get(kind)).is_some_and(|lead| !lead.is_leaf())
+                    };
+                    if edges.is_worth(slot.id) || !known && leads() {
+                        edges.push(part, from.id, slot.id);
+                    }
+                }
+            }
+        }
         led
     }
 
-    fn level(&mut self) {
+    /// All pools were read. Goes over what they left: objects elsewhere, and pools that led to ones that came later.
+    pub(crate) fn rest<'a>(
+        &mut self,
+        reader: &Reader<'a>,
+        index: &mut Index,
+        (types, links): (&Types<'a>, &Links),
+    ) {
+        self.phase = Phase::Late;
+        let (mut tags, mut buffer) = (Vec::new(), Vec::new());
+        let (pools, others) = index.rest();
+        let mut settled = Vec::new();
+        for pool in pools {
+            index.tags_of(&pool, &mut tags);
+            buffer.resize((pool.end - pool.start) as usize, 0);
+            let got = reader.fill(pool.start, &mut buffer);
+            self.take_up(&pool);
+            let around = Around { reader, index, types, links };
+            let leads = self.pool(around, &pool, (&tags, &buffer[..got]), Until::End);
+            settled.extend(leads.map(|leads| (pool, leads)));
+        }
+        self.settle(index, &settled, 0);
+        self.forget_dead_ends(index);
+        self.phase = Phase::Rest;
+        let around = Around { reader, index, types, links };
+        for number in others {
+            index.for_each_object(number, |slot, kind, end| self.object(around, slot, kind, end));
+        }
+    }
+
+    fn forget_dead_ends(&mut self, index: &mut Index) {
+        const ROUNDS: usize = 4;
+        const FEW: u64 = 1 << 12;
+        let (Some(samples), Some(edges)) = (self.samples.as_ref(), self.edges.as_mut()) else { return };
+        let named: Vec<u32> = self
+            .found
+            .places
+            .iter()
+            .filter_map(|place| index.find(place.table))
+            .map(|slot| slot.id)
+            .collect();
+        let asked = |id: u32| samples.asked.contains(id) || named.contains(&id);
+        for _ in 0..ROUNDS {
+            if edges.forget_dead_ends(self.outside, asked) < FEW {
+                break;
+            }
+        }
+        index.settle_again(|first, end| edges.some_worth(first, end));
+    }
+
+    /// An object that is not in a pool.
+    fn object(&mut self, around: Around<'_, '_>, slot: Slot, kind: u32, bound: u64) {
+        let Some(lead) = around.links.get(kind).filter(|lead| !lead.is_leaf()) else { return };
+        let from =
+            Source { id: slot.id, kind: Some(kind), part: Some(Part::Objects).filter(|_| lead.holds), bound };
+        for range in around.links.words(lead, slot).into_iter().filter(|range| range.0 < range.1) {
+            self.range(around, range, from);
+        }
+        if self.edges.is_some() && lead.is_container() {
+            let mut head = [0; HEAD];
+            let got = around.reader.cached(slot.start + lead.at, &mut head);
+            if got
+                && around.reader.effort() < self.limit
+                && let Some(range) =
+                    around.links.new_table((around.reader, around.index), &head, (slot, lead))
+            {
+                self.new_table(around, range, from);
+            }
+        }
+        if let Some((edges, part)) = self.edges.as_mut().zip(from.part) {
+            edges.end(part, slot.id);
+        }
+    }
+
+    /// Claims what the words of a range lead to, and remembers it.
+    fn range(&mut self, around: Around<'_, '_>, range: (u64, u64), from: Source) -> Led {
+        let mut led = Led::Nowhere;
+        let mut window = std::mem::replace(&mut self.window, Window::new(0));
+        window.words_before(around.reader, range, from.bound, |_, stored| {
+            if self.follow(around, from, stored) == Led::Somewhere {
+                led = Led::Somewhere;
+            }
+        });
+        self.window = window;
+        led
+    }
+
+    /// Claims what blocks that are owned lead to, level by level: what was owned by objects first. It may read `most_read` bytes.
+    pub(crate) fn levels(mut self, around: Around<'_, '_>, most_read: u64) -> (Owned, Option<Samples>) {
+        self.spare.grow(around.index.slots());
+        let limit = around.reader.effort().saturating_add(most_read);
+        while !self.claims.next.is_empty() || self.claims.take_inside(around.index) {
+            self.found.levels += 1;
+            if self.found.levels as usize > MOST_LEVELS || around.reader.effort() > limit {
+                self.found.cut = true;
+                break;
+            }
+            self.level(around);
+        }
+        (Owned { graph: self.edges.map(Edges::finish), ..self.found }, self.samples)
+    }
+
+    fn level(&mut self, around: Around<'_, '_>) {
         let spare = std::mem::take(&mut self.spare);
         let mut now = std::mem::replace(&mut self.claims.next, spare);
-        self.found.blocks += now.len();
         let part = if self.found.levels == 1 { Part::Tables } else { Part::Others };
         let (mut from, mut near) = (0, Near::default());
         while let Some(id) = now.take(from) {
             from = id + 1;
-            let slot = self.begin.index.slot_near(id, &mut near);
-            let (Some(slot), Some(kind)) = (slot, owner_of(self.begin.index.tag(id))) else {
+            // Those of pools were read.
+            let pool = id >= self.outside;
+            if pool && !self.again.contains(id) {
+                continue;
+            }
+            let slot = around.index.slot_near(id, &mut near);
+            let (Some(slot), Some(kind)) = (slot, owner_of(around.index.tag(id))) else {
                 continue;
             };
-            // Nearly all tables of a pool belong to some object: it is read at once.
-            if let Some(pool) = self.begin.index.pool_near(&near).filter(|_| part == Part::Tables) {
-                self.window.load(self.begin.reader, pool, pool.1);
-            }
             let size = (slot.end - slot.start) & !7;
-            let whole = size <= WHOLE || self.mostly_pointers(slot) || self.pointers_inside(slot);
+            let whole =
+                size <= WHOLE || self.mostly_pointers(around, slot) || self.pointers_inside(around, slot);
             let end = slot.start + if whole { size } else { 4096 };
-            let bound = self.begin.index.end_near(&near);
-            let led = self.range((slot.start, end), Source { id, kind, part: Some(part), bound });
-            if let Some(edges) = self.edges.as_mut() {
+            let bound = around.index.end_near(&near);
+            let part = Some(part).filter(|_| !pool);
+            let led = self.range(around, (slot.start, end), Source { id, kind: Some(kind), part, bound });
+            if let Some((edges, part)) = self.edges.as_mut().zip(part) {
                 edges.end(part, id);
             }
-            if size <= LARGEST_TABLE && led == Led::Somewhere {
-                self.names(slot.start, size);
+            if !pool && size <= LARGEST_TABLE && led == Led::Somewhere {
+                self.names(around, slot.start, size);
             }
         }
         self.spare = now;
     }
 
     /// Remembers where suspected names stand in a table that was just read.
-    fn names(&mut self, start: u64, size: u64) {
-        let Self { begin: Begin { reader, types, .. }, window, found, .. } = self;
+    fn names(&mut self, around: Around<'_, '_>, start: u64, size: u64) {
+        let Self { window, found, .. } = self;
+        let Around { reader, types, .. } = around;
         if types.names.is_empty() || found.places.len() >= MOST_FOUND {
             return;
         }
@@ -259,75 +493,29 @@ impl Search<'_, '_> {
     }
 
     /// Whether the beginning of a large block is a table of pointers, not data.
-    fn mostly_pointers(&mut self, slot: Slot) -> bool {
-        let Some(bytes) = self.window.at(self.begin.reader, slot.start, 4096, u64::MAX) else { return false };
+    fn mostly_pointers(&mut self, around: Around<'_, '_>, slot: Slot) -> bool {
+        let Some(bytes) = self.window.at(around.reader, slot.start, 4096, u64::MAX) else { return false };
         let words = (0..512).map(|number| word(bytes, number * 8)).filter(|word| *word != 0);
         let (mut all, mut good) = (0, 0);
         for address in words {
             all += 1;
-            good += u64::from(plausible(address) && self.begin.index.find(address).is_some());
+            good += u64::from(plausible(address) && around.index.find(address).is_some());
         }
         all > 0 && good * DENSITY >= all
     }
 
     /// Whether a large block has pointers further in, where a large dict's entries are.
-    fn pointers_inside(&mut self, slot: Slot) -> bool {
+    fn pointers_inside(&mut self, around: Around<'_, '_>, slot: Slot) -> bool {
         let length = (slot.end - slot.start) & !7;
         [0, length / 2, length / 8 * 5].iter().any(|offset| {
             let place = (slot.start + offset) & !7;
-            let Some(bytes) = self.window.at(self.begin.reader, place, 512, slot.end) else { return false };
+            let Some(bytes) = self.window.at(around.reader, place, 512, slot.end) else { return false };
             let words = (0..64).map(|number| word(bytes, number * 8)).filter(|word| *word != 0);
             let (all, good) =
                 words.fold((0, 0), |(all, good), address| (all + 1, good + u32::from(plausible(address))));
             good * 4 > all
         })
     }
-}
-
-/// Claims what a word leads to, and remembers it. Says whether it could own something.
-#[inline]
-fn follow(
-    begin: &Begin<'_, '_>,
-    claims: &mut Claims,
-    edges: &mut Option<(&mut Edges, Part)>,
-    from: Source,
-    stored: u64,
-) -> Led {
-    let Begin { index, links, .. } = *begin;
-    let address = unmarked(stored);
-    if !plausible(address) || !index.covers(address) {
-        return Led::Nowhere;
-    }
-    // A pointer with a mark other than that of an instance's values (3.12) holds, but owns nothing.
-    let owns = stored & 7 == 7 || stored.trailing_zeros() >= 2;
-    let led = if owns { Led::Somewhere } else { Led::Nowhere };
-    let Some((edges, part)) = edges.as_mut() else {
-        if let Some(slot) = index.find_raw(address).filter(|_| owns) {
-            claims.claim(begin, (slot, address), from.kind);
-        }
-        return led;
-    };
-    let Some(slot) = index.find_linked(address) else { return led };
-    let tag = index.tag(slot.id);
-    if tag == RAW || owner_of(tag).is_some() {
-        if owns {
-            claims.claim(begin, (slot, address), from.kind);
-        }
-        edges.push(*part, from.id, slot.id);
-    } else if links.holds_at(slot, tag, address) && worth(begin, edges, from, slot, tag) {
-        edges.push(*part, from.id, slot.id);
-    }
-    led
-}
-
-/// Whether it matters that a block leads to an object: not when that leads nowhere and nobody asks for it. Objects before
-/// the one that is read are known; when other blocks are read, all are.
-#[inline]
-fn worth(begin: &Begin<'_, '_>, edges: &Edges, from: Source, slot: Slot, tag: Tag) -> bool {
-    let asked = begin.remember.is_some_and(|(asked, _)| asked.contains(slot.id));
-    let leaf = object_of(tag).and_then(|kind| begin.links.get(kind)).is_some_and(Lead::is_leaf);
-    let known = from.part != Some(Part::Objects) || slot.id <= from.id;
-    asked || !leaf && (!known || edges.has(slot.id))
 }
 
 fn claim(index: &Index, types: &Types<'_>, next: &mut Frontier, id: u32, kind: u32) {

@@ -3,7 +3,7 @@
 //! No radix tree and no arena table is needed: a pool's head says its size class, how many blocks are out, where the
 //! free list begins and how far the pool was ever used, and all of that must agree.
 
-use crate::index::{FREE, Index, Leads, POOL_HEAD, RAW, Tag, object_tag};
+use crate::index::{FREE, Index, POOL_HEAD, RAW, Tag, object_tag};
 use crate::reader::{Reader, half, word};
 use crate::types::Types;
 
@@ -58,8 +58,8 @@ pub(crate) struct Place {
 
 /// A pool read whole.
 pub(crate) enum PoolRead {
-    /// The head, bytes of blocks that were out but not resident, and which blocks lead to others.
-    Whole(PoolHead, u64, Leads),
+    /// The head, and bytes of blocks that were out but not resident.
+    Whole(PoolHead, u64),
     /// Free list and counter do not agree: it changed while it was read.
     Torn,
     /// No pool any more.
@@ -85,25 +85,17 @@ pub(crate) fn read_pool(
         return PoolRead::Torn;
     }
     let size = head.block as usize;
-    let mut leads = Leads::Nowhere;
     for (number, tag) in tags.iter_mut().enumerate().filter(|(_, tag)| **tag == RAW) {
         let at = POOL_HEAD as usize + number * size;
         let Some(block) = bytes.get(at..at + size) else { continue };
         if let Some(found) = types.classify(block, size as u64, index) {
             *tag = object_tag(types.kind(found));
             types.met(found, block, address + at as u64);
-            if types.leads(found, block, size as u64) {
-                leads = Leads::Objects;
-            }
-        } else {
-            leads = leads.max(Leads::Raw);
+            types.leads(found, block, size as u64);
         }
     }
     let absent = head.used_bytes().saturating_sub(bytes.len());
-    if absent > 0 {
-        leads = leads.max(Leads::Raw);
-    }
-    PoolRead::Whole(head, if absent > size { absent as u64 } else { 0 }, leads)
+    PoolRead::Whole(head, if absent > size { absent as u64 } else { 0 })
 }
 
 /// Follows the free list and gives its length. A list that leaves the pool or comes back ends there.
@@ -126,25 +118,24 @@ fn mark_free(bytes: &[u8], address: u64, head: PoolHead, tags: &mut [Tag]) -> u3
     count
 }
 
-/// Reads a pool again until it agrees with itself.
+/// Reads a pool again into `bytes` until it agrees with itself. Also gives how many bytes there were, and how often it was read.
 pub(crate) fn read_again(
-    reader: &Reader<'_>,
-    place: Place,
+    (reader, place): (&Reader<'_>, Place),
     types: &mut Types<'_>,
     index: &Index,
     tags: &mut Vec<Tag>,
-) -> (PoolRead, u64) {
+    bytes: &mut [u8],
+) -> (PoolRead, usize, u64) {
     const TRIES: u64 = 16;
-    let mut bytes = vec![0; place.size as usize];
-    let mut read = PoolRead::Gone;
+    let (mut read, mut got) = (PoolRead::Gone, 0);
     for tries in 1..=TRIES {
-        let got = reader.fill(place.address, &mut bytes);
+        got = reader.fill(place.address, bytes);
         read = read_pool(&bytes[..got], place, types, index, tags);
         if !matches!(read, PoolRead::Torn) {
-            return (read, tries);
+            return (read, got, tries);
         }
     }
-    (read, TRIES)
+    (read, got, TRIES)
 }
 
 #[cfg(test)]
@@ -182,7 +173,7 @@ mod tests {
         let mut bytes = pool(3, 2, 4, AT + 48 + 64);
         bytes[48 + 64..48 + 72].copy_from_slice(&(AT + 48 + 192).to_le_bytes());
         let (read, tags) = tags_of(&bytes);
-        assert!(matches!(read, PoolRead::Whole(head, 0, _) if head.block == 64));
+        assert!(matches!(read, PoolRead::Whole(head, 0) if head.block == 64));
         assert_eq!(tags, [RAW, FREE, RAW, FREE]);
     }
 

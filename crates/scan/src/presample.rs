@@ -1,18 +1,21 @@
 //! A few objects of every type, taken before it is known which types matter.
 //!
 //! Why before: what leads nowhere is not remembered by `edges.rs`, and a text or a number leads nowhere. Those that a climb
-//! may start from are chosen now and kept. By bytes, evenly over all objects of the type, whatever their number.
+//! may start from are chosen while the objects are counted, and kept. By bytes, evenly over all objects of the type, whatever their number.
 
+use crate::edges::Edges;
 use crate::frontier::Frontier;
-use crate::index::{Home, Index, Look, Slot, Tag, Visit, object_of};
+use crate::index::{Home, Index, Look, Pool, Slot, Tag, Visit, object_of};
 
 /// Objects kept of a type.
 const MOST: usize = 64;
+/// Kinds of blocks of a pool that are counted at once.
+const COUNTS: usize = 16;
 
 /// The samples of all types.
 pub(crate) struct Samples {
     /// By type, ascending.
-    kinds: Vec<Thinned>,
+    kinds: Kinds,
     /// All of them.
     pub(crate) asked: Frontier,
 }
@@ -28,12 +31,15 @@ struct Thinned {
 }
 
 impl Thinned {
+    /// Says whether it was taken.
     #[inline]
-    fn pass(&mut self, id: u32, bytes: u64) {
+    fn pass(&mut self, id: u32, bytes: u64, gone: &mut Vec<u32>) -> bool {
         self.passed += bytes;
-        if self.passed >= self.next {
-            self.take(id);
+        let near = self.passed >= self.next;
+        if near {
+            self.take(id, gone);
         }
+        near
     }
 
     /// Whether none of `bytes` more would be taken.
@@ -41,10 +47,14 @@ impl Thinned {
         self.passed + bytes < self.next
     }
 
-    fn take(&mut self, id: u32) {
+    /// Takes it. Those that go for it are added to `gone`.
+    fn take(&mut self, id: u32, gone: &mut Vec<u32>) {
         if self.kept.len() == MOST {
             self.step = (self.step * 2).max(self.passed / (MOST as u64 / 2));
-            self.kept = spaced(&self.kept, self.step);
+            let kept = spaced(&self.kept, self.step);
+            let went = self.kept.iter().filter(|old| kept.binary_search(old).is_err());
+            gone.extend(went.map(|(id, _)| *id));
+            self.kept = kept;
         }
         self.kept.push((id, self.passed));
         self.next = self.passed + self.step;
@@ -71,11 +81,32 @@ fn spaced(kept: &[(u32, u64)], step: u64) -> Vec<(u32, u64)> {
 }
 
 /// By type.
-struct Kinds(Vec<Thinned>);
+#[derive(Default)]
+struct Kinds {
+    all: Vec<Thinned>,
+    /// Taken lately.
+    fresh: Vec<u32>,
+    /// Taken once, and not kept.
+    gone: Vec<u32>,
+}
 
 impl Kinds {
+    fn grow(&mut self, types: usize) {
+        if types > self.all.len() {
+            self.all.resize(types, Thinned::default());
+        }
+    }
+
+    #[inline]
+    fn pass(&mut self, id: u32, tag: Tag, bytes: u64) {
+        let kind = object_of(tag).and_then(|kind| self.all.get_mut(kind as usize));
+        if kind.is_some_and(|kind| kind.pass(id, bytes, &mut self.gone)) {
+            self.fresh.push(id);
+        }
+    }
+
     fn of(&mut self, tag: Tag) -> Option<&mut Thinned> {
-        object_of(tag).and_then(|kind| self.0.get_mut(kind as usize))
+        object_of(tag).and_then(|kind| self.all.get_mut(kind as usize))
     }
 }
 
@@ -94,29 +125,58 @@ impl Visit for Kinds {
     }
 
     fn block(&mut self, slot: Slot, tag: Tag, _: Home) {
-        self.of(tag).into_iter().for_each(|kind| kind.pass(slot.id, slot.end - slot.start));
+        self.pass(slot.id, tag, slot.end - slot.start);
     }
 }
 
 impl Samples {
-    /// Goes over all objects once; `types` is how many types there are.
-    pub(crate) fn take(index: &mut Index, types: usize) -> Self {
-        let mut kinds = Kinds(vec![Thinned::default(); types]);
-        index.visit(&mut kinds);
-        let Kinds(kinds) = kinds;
-        let mut asked = Frontier::new(index.slots());
-        for (id, _) in kinds.iter().flat_map(|kind| &kind.kept) {
-            asked.insert(*id);
-            if let Some(slot) = index.slot(*id) {
-                index.ask_for(slot);
-            }
+    /// None yet.
+    pub(crate) fn new() -> Self {
+        Self { kinds: Kinds::default(), asked: Frontier::default() }
+    }
+
+    /// Goes over all objects that are there; `types` is how many types there are.
+    pub(crate) fn take(&mut self, index: &Index, types: usize, edges: &mut Edges) {
+        self.kinds.grow(types);
+        index.visit(&mut self.kinds);
+        self.ask(index, edges);
+    }
+
+    /// Goes over the objects of one more pool.
+    pub(crate) fn take_pool(&mut self, pool: &Pool, tags: &[Tag], types: usize) {
+        self.kinds.grow(types);
+        let bytes = u64::from(pool.block);
+        let mut counts: [(Tag, u32); COUNTS] = [(0, 0); COUNTS];
+        let mut few = true;
+        for tag in tags {
+            let place = &mut counts[usize::from(*tag) % COUNTS];
+            few &= place.0 == *tag || place.1 == 0;
+            *place = (*tag, place.1 + 1);
         }
-        Self { kinds, asked }
+        if few && self.kinds.pool(bytes, &counts) == Look::Pass {
+            return;
+        }
+        for (id, tag) in (pool.first..).zip(tags) {
+            self.kinds.pass(id, *tag, bytes);
+        }
+    }
+
+    /// Those that were taken since the last time are asked for, and some no longer are.
+    pub(crate) fn ask(&mut self, index: &Index, edges: &mut Edges) {
+        self.asked.grow(index.slots());
+        for id in self.kinds.fresh.drain(..) {
+            self.asked.insert(id);
+            edges.ask(id);
+        }
+        for id in self.kinds.gone.drain(..) {
+            self.asked.remove(id);
+            edges.ask_no_more(id);
+        }
     }
 
     /// About `count` of one type.
     pub(crate) fn of(&self, index: &Index, kind: u32, count: usize) -> Vec<Slot> {
-        let kept = self.kinds.get(kind as usize).map(|kind| kind.some(count)).unwrap_or_default();
+        let kept = self.kinds.all.get(kind as usize).map(|kind| kind.some(count)).unwrap_or_default();
         kept.iter().filter_map(|(id, _)| index.slot(*id)).collect()
     }
 }
@@ -129,7 +189,9 @@ mod tests {
     fn samples_are_few_and_spread_over_all() {
         for count in [1_u32, 63, 64, 65, 1000, 100_000] {
             let mut thinned = Thinned::default();
-            (0..count).for_each(|id| thinned.pass(id, 48));
+            (0..count).for_each(|id| {
+                thinned.pass(id, 48, &mut Vec::new());
+            });
             let kept: Vec<u32> = thinned.some(48).iter().map(|(id, _)| *id).collect();
             assert!(kept.len() as u32 >= count.min(MOST as u32 / 3) && kept.len() <= MOST, "{}", kept.len());
             assert!(kept.is_sorted_by(|one, next| one < next));
@@ -140,8 +202,9 @@ mod tests {
     #[test]
     fn a_few_large_ones_weigh_more_than_many_small_ones() {
         let mut thinned = Thinned::default();
-        (0..50_000).for_each(|id| thinned.pass(id, 40));
-        (50_000..50_020).for_each(|id| thinned.pass(id, 10 << 20));
+        (0..50_020_u32).for_each(|id| {
+            thinned.pass(id, if id < 50_000 { 40 } else { 10 << 20 }, &mut Vec::new());
+        });
         let kept = thinned.some(48);
         let large = kept.iter().filter(|(id, _)| *id >= 50_000).count();
         assert!(large == 20 && kept.len() < 24, "{kept:?}");

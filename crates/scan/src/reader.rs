@@ -186,16 +186,6 @@ impl Window {
         (self.start, self.length, self.ahead) = (0, 0, LEAST_AHEAD);
     }
 
-    /// Reads `[start, end)` at once where all of it will be asked for, and on up to `far` as the buffer goes.
-    pub(crate) fn load(&mut self, reader: &Reader<'_>, (start, end): (u64, u64), far: u64) {
-        let inside = start >= self.start && end <= self.start.saturating_add(self.length as u64);
-        if !inside {
-            let want = self.buffer.len().min(far.max(end).saturating_sub(start) as usize);
-            (self.start, self.ahead) = (start, LEAST_AHEAD);
-            self.length = reader.fill(start, &mut self.buffer[..want]);
-        }
-    }
-
     /// At least `need` bytes from `address` on, as many as are at hand; reads on, but never past `end`.
     #[inline]
     pub(crate) fn at(&mut self, reader: &Reader<'_>, address: u64, need: usize, end: u64) -> Option<&[u8]> {

@@ -7,7 +7,7 @@ use crate::layout::{Layout, layout};
 use crate::links::Links;
 use crate::mappings;
 use crate::memory::{Facts, Memory, Settings};
-use crate::own::{Begin, Owned, own};
+use crate::own::{Around, Owned, Search};
 use crate::presample::Samples;
 use crate::reader::Reader;
 use crate::report::{Allocator, Cost, Coverage, Holders, Python, SCHEMA, Scan, TypeUse};
@@ -35,22 +35,15 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
         python.as_ref().map_or((Version(0, 0), 0), |python| (python.version, python.type_type));
     let skip = if debug_hooks(facts) { DEBUG_HEAD } else { 0 };
     let mut types = Types::new(&reader, version, type_type, skip);
-    let mut contents = contents(&reader, &layout, &mut types, settings.most_own_bytes.0);
-    if settings.suspects {
-        let text_type = types.all.iter().find(|found| found.is_plain_text()).map_or(0, |found| found.address);
-        types.names.look_in_the_interpreter(&reader, text_type);
-    }
-    let links = Links::new(&types, facts);
-    let samples = (settings.climbs > 0).then(|| Samples::take(&mut contents.index, types.all.len()));
-    let room = settings.most_own_bytes.0.saturating_sub(contents.index.own_bytes()) / 3 * 2;
-    let owned = own(Begin {
-        reader: &reader,
-        index: &contents.index,
-        types: &types,
-        links: &links,
-        most_read: layout.resident.total().saturating_mul(OWN_READS),
-        remember: samples.as_ref().map(|samples| (&samples.asked, room)),
-    });
+    let mut links = Links::new(&types, facts);
+    let resident = layout.resident.total();
+    let remember = (settings.climbs > 0).then_some(settings.most_own_bytes.0 / 2);
+    let mut search =
+        Search::new(remember, reader.effort().saturating_add(resident.saturating_mul(OWN_READS)));
+    let contents = contents(&reader, &layout, (&mut types, &mut links), &mut search, settings);
+    reader.refresh();
+    let around = Around { reader: &reader, index: &contents.index, types: &types, links: &links };
+    let (owned, samples) = search.levels(around, resident.saturating_mul(OWN_READS));
     let totals = totals(&layout, &contents, &mut types);
     let rows = Totals::types(&types);
     let outside = layout.outside();

@@ -292,8 +292,7 @@ impl Finder<'_, '_, '_> {
         })
     }
 
-    /// Who uses these tables: dicts with a table of their own, and classes whose instances share one. One pass over all
-    /// blocks, which reads dicts only.
+    /// Who uses these tables: dicts with a table of their own, and classes whose instances share one.
     fn users(&self, tables: &FxHashSet<u64>) -> Users {
         let mut users = Users { classes: self.classes(tables), ..Users::default() };
         let wanted: FxHashSet<u32> = users.classes.values().copied().collect();
@@ -303,11 +302,33 @@ impl Finder<'_, '_, '_> {
         let mut window = Window::new(64 << 10);
         let role =
             |tag| object_of(tag).and_then(|kind| roles.get(kind as usize).copied()).unwrap_or_default();
+        let mut dict = |users: &mut Users, at: u64| {
+            let Some(bytes) = window.at(self.ground.reader, at, 48, u64::MAX) else { return };
+            let (keys, values) = (word(bytes, DICT_KEYS as usize), word(bytes, DICT_VALUES as usize));
+            if values == 0 && tables.contains(&keys) {
+                users.dicts.insert(keys, at);
+            }
+        };
+        let place = |slot: Slot| {
+            let kind = object_of(self.ground.index.tag(slot.id))?;
+            Some((kind, role(self.ground.index.tag(slot.id)), self.ground.types.get(kind)?))
+        };
+        for id in users_of.iter().flatten() {
+            let slot = self.ground.index.slot(*id);
+            if let Some((slot, (_, role, found))) = slot.and_then(|slot| Some((slot, place(slot)?)))
+                && role.dict
+            {
+                dict(&mut users, object_at(self.ground, slot, found));
+            }
+        }
+        let all_dicts = users_of.is_none();
         self.ground.index.for_each_wanted(
-            |tag| role(tag) != Role::default(),
-            |slot, tag, _| {
-                let (Some(kind), role) = (object_of(tag), role(tag)) else { return };
-                let Some(found) = self.ground.types.get(kind) else { return };
+            |tag| {
+                let role = role(tag);
+                role.cache || role.instance || all_dicts && role.dict
+            },
+            |slot, _, _| {
+                let Some((kind, role, found)) = place(slot) else { return };
                 let at = object_at(self.ground, slot, found);
                 if role.cache && users.caches.len() < MOST_FOUND {
                     users.caches.push(at);
@@ -315,14 +336,8 @@ impl Finder<'_, '_, '_> {
                 if role.instance && users.instances.len() < MOST_OBJECTS {
                     users.instances.push((kind, at));
                 }
-                if role.dict
-                    && users_of.as_ref().is_none_or(|users| users.contains(&slot.id))
-                    && let Some(bytes) = window.at(self.ground.reader, at, 48, u64::MAX)
-                {
-                    let (keys, values) = (word(bytes, DICT_KEYS as usize), word(bytes, DICT_VALUES as usize));
-                    if values == 0 && tables.contains(&keys) {
-                        users.dicts.insert(keys, at);
-                    }
+                if all_dicts && role.dict {
+                    dict(&mut users, at);
                 }
             },
         );
@@ -330,16 +345,18 @@ impl Finder<'_, '_, '_> {
     }
 
     /// The objects that lead to these tables.
-    fn leading_to(&self, graph: &Graph, tables: &FxHashSet<u64>) -> FxHashSet<u32> {
+    fn leading_to(&self, graph: &Graph, tables: &FxHashSet<u64>) -> Vec<u32> {
         let mut wanted = Frontier::new(self.ground.index.slots());
         let slots = tables.iter().filter_map(|table| self.ground.index.find(*table));
         slots.for_each(|slot| wanted.insert(slot.id));
-        let mut users = FxHashSet::default();
+        let mut users = Vec::new();
         graph.each_object(|id, below| {
             if wanted.contains(below) {
-                users.insert(id);
+                users.push(id);
             }
         });
+        users.sort_unstable();
+        users.dedup();
         users
     }
 

@@ -94,6 +94,7 @@ impl Totals {
             self.objects += here;
         } else if let Some(found) = owner_of(tag).and_then(|kind| types.all.get_mut(kind as usize)) {
             found.owned += here;
+            found.small += if home == Home::Pool { here } else { 0 };
             found.absent += bytes - here;
             self.owned += here;
         } else if tag == RAW && home == Home::Pool {

@@ -108,6 +108,8 @@ pub(crate) struct Type {
     pub(crate) count: u64,
     pub(crate) own: u64,
     pub(crate) owned: u64,
+    /// Of that, in small blocks.
+    pub(crate) small: u64,
     pub(crate) absent: u64,
 }
 
@@ -218,6 +220,8 @@ pub(crate) struct Types<'a> {
     pub(crate) lost: u64,
     /// Memory that is written to: start and end, ascending.
     writable: Vec<(u64, u64)>,
+    /// Types that are new or were seen to lead to others, since somebody asked.
+    pub(crate) changed: Vec<u32>,
     /// Texts that were met and are names people suspect.
     pub(crate) names: Names,
 }
@@ -239,6 +243,7 @@ impl<'a> Types<'a> {
             all: Vec::new(),
             lost: 0,
             writable: writable.collect(),
+            changed: Vec::new(),
             names: Names::new(version),
         }
     }
@@ -277,6 +282,7 @@ impl<'a> Types<'a> {
                 (0..head).step_by(8).chain((from..to).step_by(8)).map(|at| self.skip + at as usize);
             found.leads = words.any(|at| at + 8 > block.len() || plausible(unmarked(word(block, at))));
             if found.leads {
+                self.changed.push(known.kind);
                 self.near[place.0 as usize] = Known::new(known.kind, found, self.version);
             }
         }
@@ -359,6 +365,7 @@ impl<'a> Types<'a> {
         let kind = self.all.len() as u32;
         self.all.push(found);
         self.known.insert(address, kind);
+        self.changed.push(kind);
         Some(kind)
     }
 
@@ -399,6 +406,7 @@ impl<'a> Types<'a> {
             count: 0,
             own: 0,
             owned: 0,
+            small: 0,
             absent: 0,
         })
     }

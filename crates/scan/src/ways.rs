@@ -17,17 +17,17 @@ pub(crate) struct Ways {
 }
 
 impl Ways {
-    /// The ways of all samples of a climb.
+    /// The ways of all samples.
     pub(crate) fn find(
         ground: &Ground<'_, '_>,
         tree: &Tree<'_>,
-        climb: &Climb,
+        climbs: &[Climb],
         levels: usize,
         limit: u64,
     ) -> Self {
         let mut held: FxHashMap<u32, Vec<Slot>> = FxHashMap::default();
         let mut seen: FxHashSet<u32> = FxHashSet::default();
-        for sample in climb.nodes.iter().map(|node| node.slot) {
+        for sample in climbs.iter().flat_map(|climb| &climb.nodes).map(|node| node.slot) {
             let mut slot = sample;
             for _ in 0..levels {
                 if !seen.insert(slot.id) || tree.frame(slot.id).is_some() {
@@ -65,6 +65,7 @@ impl Ways {
     fn read(&mut self, ground: &Ground<'_, '_>, window: &mut Window, slot: Slot, below: Vec<Slot>) {
         const PIECE: u64 = 64 << 10;
         let mut missing = below;
+        let filter = Filter::new(&missing);
         let parts = ground.links.holding((ground.reader, ground.index), window, slot);
         for (start, end) in parts.into_iter().flatten() {
             for from in (start..end).step_by(PIECE as usize) {
@@ -73,6 +74,9 @@ impl Ways {
                 }
                 window.words(ground.reader, (from, end.min(from + PIECE)), |at, stored| {
                     let address = unmarked(stored);
+                    if !filter.may_be(address) {
+                        return;
+                    }
                     let place = missing.partition_point(|below| below.end <= address);
                     let hit = missing.get(place).filter(|below| below.start <= address && plausible(address));
                     if let Some(found) = hit.copied()
@@ -84,6 +88,34 @@ impl Ways {
                 });
             }
         }
+    }
+}
+
+/// Tells most words that point to none of some blocks: one bit for each page, by its lowest digits.
+struct Filter([u64; Self::WORDS]);
+
+impl Filter {
+    const WORDS: usize = 64;
+    /// Longer blocks are not looked for by their pages.
+    const LONGEST: u64 = 1 << 20;
+
+    fn new(blocks: &[Slot]) -> Self {
+        let mut filter = Self([0; Self::WORDS]);
+        for block in blocks {
+            if block.end - block.start > Self::LONGEST {
+                return Self([u64::MAX; Self::WORDS]);
+            }
+            for page in block.start >> 12..=block.end >> 12 {
+                filter.0[(page / 64) as usize % Self::WORDS] |= 1 << (page % 64);
+            }
+        }
+        filter
+    }
+
+    #[inline]
+    fn may_be(&self, address: u64) -> bool {
+        let page = address >> 12;
+        self.0[(page / 64) as usize % Self::WORDS] >> (page % 64) & 1 == 1
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{CHUNK_HEAD, Home, Index, Leads, Shape, Slot, Span, Tag, object_of, pool_slot};
 use crate::ranked::Ranked;
+use std::ops::Range;
 
 /// Whether the blocks of a pool need to be looked at one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,17 +19,23 @@ pub(crate) trait Visit {
     fn block(&mut self, slot: Slot, tag: Tag, home: Home);
 }
 
-/// A pool, a heap or a mapping with objects that lead to others.
-pub(crate) struct Stretch<'a> {
-    span: &'a Span,
-    /// Where such pools that lie directly behind it end: reading on beyond that makes no sense.
-    pub(crate) far: u64,
+/// A pool of the index.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pool {
+    pub(crate) number: u32,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Bytes of a block.
+    pub(crate) block: u32,
+    /// Number of the first block, and how many there are.
+    pub(crate) first: u32,
+    pub(crate) slots: u32,
 }
 
-impl Stretch<'_> {
-    /// Start and end, of a pool.
-    pub(crate) fn pool(&self) -> Option<(u64, u64)> {
-        self.span.is_pool().then_some((self.span.start, self.span.end))
+impl Pool {
+    /// The numbers of its blocks.
+    pub(crate) fn blocks(&self) -> Range<u32> {
+        self.first..self.first + self.slots
     }
 }
 
@@ -72,27 +79,42 @@ impl Index {
         self.for_each_of(self.spans.iter(), each);
     }
 
-    /// What has objects that lead to others.
-    pub(crate) fn stretches(&self) -> impl Iterator<Item = Stretch<'_>> {
-        let mut far = 0;
-        let spans = self.spans.iter().enumerate().filter(|(_, span)| span.leads == Leads::Objects);
-        spans.map(move |(at, span)| {
-            if far <= span.start {
-                let behind = self.spans[at + 1..].iter();
-                let adjacent = behind.zip(&self.spans[at..]).take_while(|(next, before)| {
-                    next.start == before.end && next.leads == Leads::Objects && next.is_pool()
-                });
-                far = adjacent.last().map_or(span.end, |(next, _)| next.end);
-            }
-            Stretch { span, far }
-        })
+    /// The pool that was added last.
+    pub(crate) fn last_pool(&self) -> Option<Pool> {
+        self.pool(self.spans.len().checked_sub(1)? as u32)
     }
 
-    /// Every object of a stretch, and its type.
-    pub(crate) fn for_each_object(&self, stretch: &Stretch<'_>, mut each: impl FnMut(Slot, u32)) {
-        self.for_each_of(std::iter::once(stretch.span), |slot, tag, _| {
+    fn pool(&self, number: u32) -> Option<Pool> {
+        let span = self.spans.get(number as usize)?;
+        let Shape::Pool { block } = span.shape else { return None };
+        Some(Pool { number, start: span.start, end: span.end, block, first: span.first, slots: span.slots })
+    }
+
+    /// The tags of a pool's blocks.
+    pub(crate) fn tags_of(&self, pool: &Pool, into: &mut Vec<Tag>) {
+        into.clear();
+        into.extend((pool.first..pool.first + pool.slots).map(|id| self.tag(id)));
+    }
+
+    /// What is not settled, in the order of its blocks' numbers: pools, and the numbers of heaps and mappings.
+    pub(crate) fn rest(&self) -> (Vec<Pool>, Vec<u32>) {
+        let open = self.spans.iter().enumerate().filter(|(_, span)| !span.known);
+        let (mut pools, mut others) = (Vec::new(), Vec::new());
+        for (number, _) in open {
+            match self.pool(number as u32) {
+                Some(pool) => pools.push(pool),
+                None => others.push(number as u32),
+            }
+        }
+        (pools, others)
+    }
+
+    /// Every object of a heap or a mapping, and its type; and where that ends.
+    pub(crate) fn for_each_object(&self, number: u32, mut each: impl FnMut(Slot, u32, u64)) {
+        let Some(span) = self.spans.get(number as usize) else { return };
+        self.for_each_of(std::iter::once(span), |slot, tag, _| {
             if let Some(kind) = object_of(tag) {
-                each(slot, kind);
+                each(slot, kind, span.end);
             }
         });
     }
