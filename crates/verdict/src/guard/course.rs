@@ -19,6 +19,9 @@ const PAUSED_PART: f64 = 0.5;
 /// ... where surely means by so many standard errors.
 const SURE: f64 = 2.0;
 
+/// So many steps that surely paused make it likely that the next does.
+const PAUSED_STEPS: usize = 2;
+
 /// Memory at a time since the step began.
 type At = (f64, f64);
 
@@ -32,6 +35,8 @@ pub(super) struct Course {
     /// time, and by the peaks of both.
     by_time: Option<f64>,
     by_peak: Option<f64>,
+    /// So many steps before it surely paused.
+    paused: usize,
 }
 
 impl Course {
@@ -49,7 +54,10 @@ impl Course {
         self.by_peak = self.rise_by_peak().or(self.by_peak);
     }
 
-    pub(super) fn stepped(&mut self, at: f64) {
+    /// A step ended, where steps added so much of late.
+    pub(super) fn stepped(&mut self, at: f64, per_step: Option<f64>) {
+        let paused = per_step.is_some_and(|per_step| self.surely_pauses(per_step));
+        self.paused = if paused { self.paused + 1 } else { 0 };
         std::mem::swap(&mut self.now, &mut self.before);
         self.now.clear();
         (self.began, self.by_time, self.by_peak) = (Some(at), None, None);
@@ -60,9 +68,14 @@ impl Course {
         Some((seconds - self.began?).max(0.0))
     }
 
-    /// Whether this step surely keeps less than half of what steps kept of late.
+    /// Whether this step keeps less than half of what steps kept of late: surely, or like the last few, which surely did.
     pub(super) fn pauses(&self, per_step: f64) -> bool {
-        let by_time = self.by_time.filter(|_| self.swing() <= per_step * STEEP);
+        self.paused >= PAUSED_STEPS || self.surely_pauses(per_step)
+    }
+
+    fn surely_pauses(&self, per_step: f64) -> bool {
+        let gives_back = self.swing() - per_step;
+        let by_time = self.by_time.filter(|_| gives_back <= per_step * STEEP);
         by_time.or(self.by_peak).is_some_and(|rise| rise < per_step * PAUSED_PART)
     }
 
@@ -78,8 +91,16 @@ impl Course {
             newest.iter().map(|(since, used)| Some(used - self.then(*since)?)).collect();
         let (rises, count) = (rises?, COMPARED as f64);
         let mean = rises.iter().sum::<f64>() / count;
-        let spread = rises.iter().map(|rise| (rise - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        Some(mean + SURE * (spread / count).sqrt())
+        // Where this step adds nothing, what the step before added shrinks the difference from look to look: by a line.
+        let middle = (count - 1.0) / 2.0;
+        let off = |at: usize| at as f64 - middle;
+        let wide: f64 = (0..COMPARED).map(|at| off(at).powi(2)).sum();
+        let slope = rises.iter().enumerate().map(|(at, rise)| off(at) * rise).sum::<f64>() / wide;
+        let slope = slope.min(0.0);
+        let left = |(at, rise): (usize, &f64)| (rise - mean - slope * off(at)).powi(2);
+        let spread = rises.iter().enumerate().map(left).sum::<f64>() / (count - 2.0);
+        let error = (spread * (1.0 / count + middle.powi(2) / wide)).sqrt();
+        Some(mean + slope * middle + SURE * error)
     }
 
     /// By the peaks, once that of this step is past; looks miss it by about the way between two of them.

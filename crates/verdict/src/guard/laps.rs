@@ -174,7 +174,7 @@ impl Laps {
             return;
         }
         self.stepped_at = Some(at);
-        self.course.stepped(at);
+        self.course.stepped(at, self.growth.map(|growth| growth.per_step));
         if let Some(lap) = &mut self.open {
             lap.steps += steps;
             lap.end = at;
