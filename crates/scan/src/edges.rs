@@ -34,8 +34,6 @@ pub(crate) struct Edges {
     worth: Vec<u64>,
     /// Of those, the ones of which this is not known yet, because they lead to what is put off.
     open: Vec<u64>,
-    /// Whether there are some that were put off since lists were kept.
-    some_open: bool,
     /// The list that is being made.
     targets: Vec<u32>,
     draft: Draft,
@@ -68,6 +66,16 @@ pub(crate) enum Until {
     Soon,
     /// After all others.
     End,
+}
+
+/// What is known of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    /// It leads to nothing that is asked for.
+    Dead,
+    /// It leads to one that is put off.
+    Open,
+    Sure,
 }
 
 /// A list: the block, and where the blocks it leads to end.
@@ -105,7 +113,6 @@ impl Edges {
             has: Vec::new(),
             worth: Vec::new(),
             open: Vec::new(),
-            some_open: false,
             targets: Vec::with_capacity(LONGEST),
             draft: Draft::default(),
             most_bytes: most_bytes.min(MOST_BYTES),
@@ -176,7 +183,6 @@ impl Edges {
         for id in blocks {
             set(&mut self.worth, id);
             if until == Until::Soon {
-                self.some_open = true;
                 set(&mut self.open, id);
             }
         }
@@ -198,22 +204,15 @@ impl Edges {
     pub(crate) fn keep(&mut self, part: Part, fresh: u32, unread: u32) {
         let mut draft = std::mem::take(&mut self.draft);
         draft.lists[..draft.kept].iter().for_each(|list| self.forget(list.id));
-        self.spread(&draft, |edges, target| target < unread || edges.is_sure(target), Self::ask);
-        let open = |edges: &mut Self, id: u32| {
-            set(&mut edges.worth, id);
-            set(&mut edges.open, id);
-        };
-        if std::mem::take(&mut self.some_open) {
-            self.spread(&draft, |edges, target| is_set(&edges.open, target), open);
-        }
+        self.spread(&draft, unread);
         let mut left = Draft::default();
         let mut from = 0;
         for (at, Drafted { id, end }) in draft.lists.drain(..).enumerate() {
             let targets = &draft.targets[from..end as usize];
-            if self.is_sure(id) {
+            if self.standing(id) == Standing::Sure {
                 let part = if at < draft.kept || id < fresh { Part::Others } else { part };
                 targets.chunks(LONGEST).for_each(|targets| self.write(part, id, targets));
-            } else if is_set(&self.open, id) {
+            } else if self.standing(id) == Standing::Open {
                 left.targets.extend_from_slice(targets);
                 left.lists.push(Drafted { id, end: left.targets.len() as u32 });
             }
@@ -223,35 +222,53 @@ impl Edges {
         self.draft = left;
     }
 
-    /// Whether a block is worth it whatever those that are put off lead to.
     #[inline]
-    fn is_sure(&self, id: u32) -> bool {
-        self.is_worth(id) && !is_set(&self.open, id)
+    fn standing(&self, id: u32) -> Standing {
+        match (self.is_worth(id), is_set(&self.open, id)) {
+            (false, _) => Standing::Dead,
+            (true, true) => Standing::Open,
+            (true, false) => Standing::Sure,
+        }
     }
 
-    /// Marks every block of the draft that leads to one for which `is` holds, directly or through others.
-    fn spread(&mut self, draft: &Draft, is: impl Fn(&Self, u32) -> bool, mark: impl Fn(&mut Self, u32)) {
+    /// Every block of the draft stands as the best of those that it leads to, directly or through others.
+    fn spread(&mut self, draft: &Draft, unread: u32) {
         let count = draft.lists.len();
         for round in 0..ROUNDS {
             let mut new = false;
             for step in 0..count {
                 let at = if round % 2 == 1 { count - 1 - step } else { step };
                 let Drafted { id, end } = draft.lists[at];
-                if self.is_worth(id) {
+                let now = self.standing(id);
+                if now == Standing::Sure {
                     continue;
                 }
                 let from = at.checked_sub(1).map_or(0, |before| draft.lists[before].end as usize);
+                let mut best = now;
+                for target in &draft.targets[from..end as usize] {
+                    best = best.max(if *target < unread { Standing::Sure } else { self.standing(*target) });
+                    if best == Standing::Sure {
+                        break;
+                    }
+                }
                 // After so many rounds, a long chain against the order: all of it counts.
-                if round + 1 == ROUNDS
-                    || draft.targets[from..end as usize].iter().any(|target| is(self, *target))
-                {
-                    mark(self, id);
+                if best > now || round + 1 == ROUNDS {
+                    self.stand(id, best);
                     new = true;
                 }
             }
             if !new {
                 break;
             }
+        }
+    }
+
+    fn stand(&mut self, id: u32, standing: Standing) {
+        set(&mut self.worth, id);
+        if standing == Standing::Open {
+            set(&mut self.open, id);
+        } else if let Some(bits) = self.open.get_mut(id as usize / 64) {
+            *bits &= !(1 << (id % 64));
         }
     }
 

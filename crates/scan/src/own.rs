@@ -247,7 +247,7 @@ impl Search {
         for (start, end) in around.links.words(lead, slot) {
             let part = block.get((start - slot.start) as usize..(end - slot.start) as usize);
             for stored in part.unwrap_or_default().as_chunks::<8>().0 {
-                self.follow(around, from, u64::from_le_bytes(*stored));
+                self.follow(&around, &from, u64::from_le_bytes(*stored));
             }
         }
         if self.edges.is_some() && lead.is_container() {
@@ -279,7 +279,7 @@ impl Search {
                 self.found.places.push(Place { suspect, value: start + (number + 1) * 8, table: start });
                 self.edges.iter_mut().for_each(|edges| edges.ask(from.id));
             }
-            self.follow(around, from, stored);
+            self.follow(&around, &from, stored);
         }
         if let Some((edges, part)) = self.edges.as_mut().zip(from.part) {
             edges.end(part, from.id);
@@ -289,15 +289,20 @@ impl Search {
     /// The entries of a container whose table is no block: nobody owns it, but what it leads to is held.
     fn new_table(&mut self, around: Around<'_, '_>, range: (u64, u64), from: Source) {
         let mut window = std::mem::replace(&mut self.window, Window::new(0));
+        let from = Source { kind: None, ..from };
         window.words(around.reader, range, |_, stored| {
-            self.follow(around, Source { kind: None, ..from }, unmarked(stored));
+            self.follow(&around, &from, unmarked(stored));
         });
         self.window = window;
     }
 
     /// Claims what a word leads to, and remembers it. Says whether it could own something.
-    #[inline]
-    fn follow(&mut self, around: Around<'_, '_>, from: Source, stored: u64) -> Led {
+    #[allow(
+        clippy::inline_always,
+        reason = "most words are no pointers: a call for each is a twentieth of a scan"
+    )]
+    #[inline(always)]
+    fn follow(&mut self, around: &Around<'_, '_>, from: &Source, stored: u64) -> Led {
         let address = unmarked(stored);
         if !plausible(address) || !around.index.covers(address) {
             return Led::Nowhere;
@@ -305,8 +310,9 @@ impl Search {
         self.pointer(around, from, stored, address)
     }
 
-    fn pointer(&mut self, around: Around<'_, '_>, from: Source, stored: u64, address: u64) -> Led {
-        let Around { index, links, .. } = around;
+    #[inline(never)]
+    fn pointer(&mut self, around: &Around<'_, '_>, from: &Source, stored: u64, address: u64) -> Led {
+        let Around { index, links, .. } = *around;
         // A pointer with a mark other than that of an instance's values (3.12) holds, but owns nothing.
         let owns = stored & 7 == 7 || stored.trailing_zeros() >= 2;
         let led = if owns { Led::Somewhere } else { Led::Nowhere };
@@ -317,7 +323,7 @@ impl Search {
             Met::Unread => self.unread = true,
             Met::Block { slot, tag, known } if tag == RAW || owner_of(tag).is_some() => {
                 match from.kind {
-                    Some(kind) if owns => self.claims.claim(around, (slot, address), kind),
+                    Some(kind) if owns => self.claims.claim(*around, (slot, address), kind),
                     None if owns => self.again.insert(from.id),
                     Some(_) | None => {}
                 }
@@ -422,7 +428,7 @@ impl Search {
         let mut led = Led::Nowhere;
         let mut window = std::mem::replace(&mut self.window, Window::new(0));
         window.words_before(around.reader, range, from.bound, |_, stored| {
-            if self.follow(around, from, stored) == Led::Somewhere {
+            if self.follow(&around, &from, stored) == Led::Somewhere {
                 led = Led::Somewhere;
             }
         });

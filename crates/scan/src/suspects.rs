@@ -93,8 +93,9 @@ pub(crate) fn suspects(ground: &Ground<'_, '_>, graph: Option<&Graph>, places: &
 pub(crate) struct Names {
     /// Where text begins in a text object.
     offset: usize,
-    /// Bits of the lengths that names have.
+    /// Bits of the lengths that names have, and of the letters they begin with.
     lengths: u64,
+    letters: [u64; 4],
     known: FxHashMap<u64, usize>,
     /// Bits by address: most words are no name, and one load tells.
     filter: Box<[u64; FILTER]>,
@@ -107,6 +108,10 @@ impl Names {
         Self {
             offset: if version >= Version(3, 12) { 40 } else { 48 },
             lengths: SUSPECTS.iter().fold(0, |bits, (name, _)| bits | 1 << name.len()),
+            letters: SUSPECTS.iter().fold([0; 4], |mut bits, (name, _)| {
+                name.bytes().take(1).for_each(|letter| bits[usize::from(letter) / 64] |= 1 << (letter % 64));
+                bits
+            }),
             known: FxHashMap::default(),
             filter: Box::new([0; FILTER]),
         }
@@ -132,7 +137,9 @@ impl Names {
     #[inline]
     pub(crate) fn hear(&mut self, bytes: &[u8], at: u64) {
         let length = word(bytes, 16);
-        if length < 64 && self.lengths >> length & 1 == 1 {
+        let first = usize::from(bytes.get(self.offset).copied().unwrap_or(0));
+        if length < 64 && self.lengths >> length & 1 == 1 && self.letters[first / 64] >> (first % 64) & 1 == 1
+        {
             self.compare(bytes, length as usize, at);
         }
     }
