@@ -93,7 +93,7 @@ fn a_renamed_tree_is_seen_whole_with_its_roles_and_its_total_counts_shared_pages
     let stage = Stage::new();
     let (wrapper, launcher, trainer) =
         (stage.renamed("alpha"), stage.renamed("beta"), stage.renamed("gamma"));
-    let job = [&wrapper, "tree", &launcher, "launch", &trainer, "train", "140", "4"];
+    let job = [&wrapper, "tree", &launcher, "launch", &trainer, "train", "100", "4"];
     let running = stage.run_until_ready(&["--interval", "200ms"], &job);
     let told = eventually("a settled total", || {
         let snapshot = snapshot(&stage);
