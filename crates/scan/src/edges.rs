@@ -10,6 +10,7 @@ mod layer;
 
 use crate::ranked::Ranked;
 use layer::{Before, Bytes, Cursor, LONGEST, Layer, Mark, write};
+use rustc_hash::FxHashSet;
 use std::ops::Range;
 
 /// Places in a stream are numbers of 32 bits.
@@ -34,6 +35,9 @@ pub(crate) struct Edges {
     worth: Vec<u64>,
     /// Of those, the ones of which this is not known yet, because they lead to what is put off.
     open: Vec<u64>,
+    /// Those that are asked for, and those that once were.
+    asked: FxHashSet<u32>,
+    unasked: Vec<u32>,
     /// The list that is being made.
     targets: Vec<u32>,
     draft: Draft,
@@ -113,6 +117,8 @@ impl Edges {
             has: Vec::new(),
             worth: Vec::new(),
             open: Vec::new(),
+            asked: FxHashSet::default(),
+            unasked: Vec::new(),
             targets: Vec::with_capacity(LONGEST),
             draft: Draft::default(),
             most_bytes: most_bytes.min(MOST_BYTES),
@@ -151,22 +157,24 @@ impl Edges {
 
     /// A block is asked for.
     pub(crate) fn ask(&mut self, id: u32) {
+        self.asked.insert(id);
         set(&mut self.worth, id);
     }
 
-    /// A block that was asked for is not any more.
+    /// A block that was asked for is not any more. It may still be worth it, because of what it leads to: that is known in the
+    /// end.
     pub(crate) fn ask_no_more(&mut self, id: u32) {
-        let has = self.has.get(id as usize / 64).copied().unwrap_or(0);
-        if let Some(bits) = self.worth.get_mut(id as usize / 64) {
-            *bits &= has | !(1 << (id % 64));
+        if self.asked.remove(&id) {
+            self.unasked.push(id);
         }
     }
 
+    /// What was known of a block by what it leads to.
     fn forget(&mut self, id: u32) {
-        for bits in [&mut self.has, &mut self.worth, &mut self.open] {
-            if let Some(bits) = bits.get_mut(id as usize / 64) {
-                *bits &= !(1 << (id % 64));
-            }
+        clear(&mut self.has, id);
+        clear(&mut self.open, id);
+        if !self.asked.contains(&id) {
+            clear(&mut self.worth, id);
         }
     }
 
@@ -189,13 +197,8 @@ impl Edges {
     }
 
     /// A pool that was put off is followed.
-    pub(crate) fn take_up(&mut self, blocks: Range<u32>, asked: impl Fn(u32) -> bool) {
-        for id in blocks {
-            self.forget(id);
-            if asked(id) {
-                self.ask(id);
-            }
-        }
+    pub(crate) fn take_up(&mut self, blocks: Range<u32>) {
+        blocks.for_each(|id| self.forget(id));
     }
 
     /// All pools that are looked at together were followed; the first of them that was not put off before begins with block
@@ -267,23 +270,25 @@ impl Edges {
         set(&mut self.worth, id);
         if standing == Standing::Open {
             set(&mut self.open, id);
-        } else if let Some(bits) = self.open.get_mut(id as usize / 64) {
-            *bits &= !(1 << (id % 64));
+        } else {
+            clear(&mut self.open, id);
         }
     }
 
     /// Forgets lists that lead to nothing that is worth it: that was not known when they were written. Blocks below `unread`
     /// are not read yet. Gives how many went.
-    pub(crate) fn forget_dead_ends(&mut self, unread: u32, asked: impl Fn(u32) -> bool) -> u64 {
+    pub(crate) fn forget_dead_ends(&mut self, unread: u32) -> u64 {
+        for id in std::mem::take(&mut self.unasked) {
+            if !is_set(&self.has, id) {
+                self.forget(id);
+            }
+        }
         let (mut now, mut led, mut dead) = (None, true, Vec::new());
-        let (layers, worth) = ([&self.pools, &self.late, &self.others], &mut self.worth);
+        let (layers, worth, asked) = ([&self.pools, &self.late, &self.others], &mut self.worth, &self.asked);
         let is_worth = |worth: &[u64], id: u32| id < unread || is_set(worth, id);
         let mut end = |worth: &mut [u64], id: Option<u32>, led: bool| {
-            if let Some(id) = id.filter(|id| !led && !asked(*id))
-                && let Some(bits) = worth.get_mut(id as usize / 64)
-                && *bits >> (id % 64) & 1 == 1
-            {
-                *bits &= !(1 << (id % 64));
+            if let Some(id) = id.filter(|id| !led && is_set(worth, *id) && !asked.contains(id)) {
+                clear(worth, id);
                 dead.push(id);
             }
         };
@@ -403,6 +408,13 @@ fn is_set(bits: &[u64], id: u32) -> bool {
 fn set(bits: &mut [u64], id: u32) {
     if let Some(bits) = bits.get_mut(id as usize / 64) {
         *bits |= 1 << (id % 64);
+    }
+}
+
+#[inline]
+fn clear(bits: &mut [u64], id: u32) {
+    if let Some(bits) = bits.get_mut(id as usize / 64) {
+        *bits &= !(1 << (id % 64));
     }
 }
 
@@ -569,16 +581,44 @@ mod tests {
         let worth = |edges: &Edges| (300..310).filter(|id| edges.is_worth(*id)).collect::<Vec<u32>>();
         assert_eq!(worth(&edges), [301, 302, 303, 304, 305, 306, 307, 308, 309]);
         assert!(edges.some_worth(640, 704) && !edges.some_worth(310, 700) && !edges.some_worth(300, 301));
-        edges.take_up(305..310, |id| id == 308);
+        edges.ask(308);
+        edges.take_up(305..310);
         assert_eq!(worth(&edges), [301, 302, 303, 304, 308]);
-        assert_eq!(edges.forget_dead_ends(10, |_| false), 1, "303: it led to 305 alone");
-        assert_eq!(edges.forget_dead_ends(10, |_| false), 0);
+        assert_eq!(edges.forget_dead_ends(10), 1, "303: it led to 305 alone");
+        assert_eq!(edges.forget_dead_ends(10), 0);
         let graph = edges.finish();
         assert_eq!(graph.len(), 3);
         let mut cursors = Cursors::default();
         assert_eq!(below(&graph, 304, &mut cursors), [303, 700]);
         assert_eq!(below(&graph, 302, &mut cursors).len(), 200);
         assert_eq!(below(&graph, 305, &mut cursors), Vec::<u32>::new());
+    }
+
+    #[test]
+    fn who_leads_to_what_is_put_off_is_kept_whoever_is_asked_for_meanwhile() {
+        let mut edges = Edges::new(u64::MAX);
+        edges.grow(1000);
+        let list = |edges: &mut Edges, id: u32, below: u32| {
+            edges.push(Part::Pools, id, below);
+            edges.end(Part::Pools, id);
+        };
+        edges.ask(301);
+        edges.ask(400);
+        list(&mut edges, 300, 400);
+        list(&mut edges, 301, 401);
+        let begun = edges.begin();
+        edges.put_off(begun, 400..402, Until::Soon);
+        edges.ask_no_more(400);
+        edges.keep(Part::Pools, 0, 10);
+        edges.take_up(400..402);
+        list(&mut edges, 400, 2);
+        edges.keep(Part::Pools, 0, 10);
+        assert!(edges.is_worth(301), "it leads to 401, which leads nowhere, but it is asked for");
+        edges.forget_dead_ends(10);
+        let graph = edges.finish();
+        let mut cursors = Cursors::default();
+        assert_eq!(below(&graph, 300, &mut cursors), [400]);
+        assert_eq!(below(&graph, 400, &mut cursors), [2]);
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl Search {
         self.again.grow(slots);
         if let (Some(samples), Some(edges)) = (self.samples.as_mut(), self.edges.as_mut()) {
             edges.grow(slots);
-            samples.ask(index, edges);
+            samples.ask(edges);
         }
     }
 
@@ -224,9 +224,7 @@ impl Search {
 
     /// A pool that was put off is going to be followed.
     pub(crate) fn take_up(&mut self, pool: &Pool) {
-        if let (Some(samples), Some(edges)) = (self.samples.as_ref(), self.edges.as_mut()) {
-            edges.take_up(pool.blocks(), |id| samples.asked.contains(id));
-        }
+        self.edges.iter_mut().for_each(|edges| edges.take_up(pool.blocks()));
     }
 
     /// All pools that are looked at together were followed: what is known of each is written down. Those that were not put
@@ -382,17 +380,9 @@ impl Search {
     fn forget_dead_ends(&mut self, index: &mut Index) {
         const ROUNDS: usize = 4;
         const FEW: u64 = 1 << 12;
-        let (Some(samples), Some(edges)) = (self.samples.as_ref(), self.edges.as_mut()) else { return };
-        let named: Vec<u32> = self
-            .found
-            .places
-            .iter()
-            .filter_map(|place| index.find(place.table))
-            .map(|slot| slot.id)
-            .collect();
-        let asked = |id: u32| samples.asked.contains(id) || named.contains(&id);
+        let Some(edges) = self.edges.as_mut() else { return };
         for _ in 0..ROUNDS {
-            if edges.forget_dead_ends(self.outside, asked) < FEW {
+            if edges.forget_dead_ends(self.outside) < FEW {
                 break;
             }
         }

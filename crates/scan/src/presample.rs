@@ -4,7 +4,6 @@
 //! may start from are chosen while the objects are counted, and kept. By bytes, evenly over all objects of the type, whatever their number.
 
 use crate::edges::Edges;
-use crate::frontier::Frontier;
 use crate::index::{Home, Index, Look, Pool, Slot, Tag, Visit, object_of};
 
 /// Objects kept of a type.
@@ -16,8 +15,6 @@ const COUNTS: usize = 16;
 pub(crate) struct Samples {
     /// By type, ascending.
     kinds: Kinds,
-    /// All of them.
-    pub(crate) asked: Frontier,
 }
 
 /// Takes one at every `step` bytes; when there are too many the step grows, and those that are nearer to each other go.
@@ -132,14 +129,14 @@ impl Visit for Kinds {
 impl Samples {
     /// None yet.
     pub(crate) fn new() -> Self {
-        Self { kinds: Kinds::default(), asked: Frontier::default() }
+        Self { kinds: Kinds::default() }
     }
 
     /// Goes over all objects that are there; `types` is how many types there are.
     pub(crate) fn take(&mut self, index: &Index, types: usize, edges: &mut Edges) {
         self.kinds.grow(types);
         index.visit(&mut self.kinds);
-        self.ask(index, edges);
+        self.ask(edges);
     }
 
     /// Goes over the objects of one more pool.
@@ -162,16 +159,9 @@ impl Samples {
     }
 
     /// Those that were taken since the last time are asked for, and some no longer are.
-    pub(crate) fn ask(&mut self, index: &Index, edges: &mut Edges) {
-        self.asked.grow(index.slots());
-        for id in self.kinds.fresh.drain(..) {
-            self.asked.insert(id);
-            edges.ask(id);
-        }
-        for id in self.kinds.gone.drain(..) {
-            self.asked.remove(id);
-            edges.ask_no_more(id);
-        }
+    pub(crate) fn ask(&mut self, edges: &mut Edges) {
+        self.kinds.fresh.drain(..).for_each(|id| edges.ask(id));
+        self.kinds.gone.drain(..).for_each(|id| edges.ask_no_more(id));
     }
 
     /// About `count` of one type.
