@@ -5,7 +5,7 @@
 
 use crate::decide::{ABOVE_MISFIT, LAST_QUARTER, Odds, Stand, stand};
 use crate::events::{EventGrowth, at_events};
-use crate::evidence::{Evidence, goes_on};
+use crate::evidence::{Evidence, Look, goes_on};
 use crate::facts::Line;
 use crate::floor::{Floor, quantile};
 use crate::series::{Bin, Series};
@@ -30,7 +30,7 @@ const STRICT: (f64, f64) = (0.6, 0.7);
 /// The logarithm of the odds that a rise goes on from which on it is called a leak, when all there will be was seen ...
 const ENOUGH: f64 = 0.4;
 /// ... and while more samples will come: waiting costs little then, and a false alarm costs trust.
-pub(crate) const ENOUGH_RUNNING: f64 = 1.3;
+pub(crate) const ENOUGH_RUNNING: f64 = 0.95;
 /// With the length of a pass known, no leak is called before this many passes: the second pass is the experiment.
 pub(crate) const PASSES: f64 = 1.3;
 /// Of a single pass, this part must be seen before growth is told as its fill.
@@ -238,11 +238,7 @@ fn lives_together(
     }
     let parts = lives.iter().map(|&(from, to)| series.part(from, to));
     let parts: Vec<Series> = parts.filter(|part| part.samples() >= FEWEST_FOR_LEAK).collect();
-    let each: Option<Vec<Evidence>> = parts
-        .iter()
-        .map(|part| look(part, known))
-        .map(|seen| goes_on(&seen.floor, &seen.fits, seen.odds.rising, seen.samples))
-        .collect();
+    let each: Option<Vec<Evidence>> = parts.iter().map(|part| evidence(&look(part, known), part)).collect();
     let each = each.filter(|each| each.len() >= 2)?;
     let together = each.into_iter().reduce(Evidence::with)?;
     let samples = parts.iter().map(Series::samples).sum();
@@ -317,7 +313,7 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
         let beside = !filling || (e.across >= AGAINST_FILL && e.events >= AGAINST_FILL_EVENTS);
         odds.flat.max(odds.settled) < SURELY_NOT && no_fill && beside
     };
-    // After the first pass only what happens later can speak against a fill.
+    // After the first pass only what happens later can speak against a fill, if enough of it was seen.
     let after = known.pass.filter(|_| !filling).map_or(f64::NEG_INFINITY, |pass| pass);
     let from = series.bins().partition_point(|b| b.x() < after);
     let part = series.part(from, series.bins().len());
@@ -332,12 +328,13 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
         return seen.with(Group::TooEarly, Because::PeakInFewSamples);
     }
     let mut seen = seen;
-    let evidence = goes_on(&seen.floor, &seen.fits, odds.rising, seen.samples);
+    let evidence = evidence(&seen, series);
     seen.pace = evidence.map(|e| e.bend.pace_kept(STRICT.1));
     seen.goes_on = evidence.map(|e| e.log_odds);
     seen.so_far = evidence.filter(|_| known.running).map(|e| e.so_far);
     let most = odds.flat.max(odds.settled).max(odds.open).max(odds.rising);
-    if evidence.is_some_and(|e| is_leak(&e, seen.samples, odds.rising >= most, known.running)) {
+    let enough = part.samples() >= FEWEST_FOR_LEAK;
+    if enough && evidence.is_some_and(|e| is_leak(&e, seen.samples, odds.rising >= most, known.running)) {
         return seen.with(Group::Leak, Because::Shapes);
     }
     if odds.flat >= most {
@@ -357,11 +354,14 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
     seen.with(Group::TooEarly, because)
 }
 
+fn evidence(seen: &Assessment, series: &Series) -> Option<Evidence> {
+    let (floor, fits) = (&seen.floor, &seen.fits[..]);
+    let moved = range(series.bins());
+    goes_on(&Look { floor, fits, rising: seen.odds.rising, samples: seen.samples, moved })
+}
+
 /// Whether so much speaks for a rise that goes on that it is called a leak.
 fn is_leak(e: &Evidence, samples: u64, leads: bool, running: bool) -> bool {
-    if samples < FEWEST_FOR_LEAK {
-        return false;
-    }
     if running {
         return e.so_far >= ENOUGH_RUNNING;
     }

@@ -8,7 +8,8 @@
 //!
 //! While more samples will come there are two ways to be wrong, and they add up: the rise bends and it cannot be seen
 //! yet, or it is as straight as it looks and stops all the same, as a bounded cache does. No exactness helps against
-//! the second, only length. Not here: what follows (`assess`).
+//! the second: only how slow it is (how many samples it takes to move memory as far as it was ever seen to move) and
+//! how its growth lies in time. Not here: what follows (`assess`).
 
 use crate::decide::{LATE_BEND, START, Stand, stand};
 use crate::floor::Floor;
@@ -30,17 +31,22 @@ const BY_ERROR: f64 = -0.93;
 const FROM_START: f64 = -0.42;
 const BY_LENGTH: f64 = 0.38;
 const FIRST_PASS: f64 = 60.0;
-/// While more will come: the odds that a straight line does not stop, at `FIRST_PASS` samples and per natural logarithm
-/// of more of them, ...
-const NO_STOP: f64 = 2.4;
-const NO_STOP_BY_LENGTH: f64 = 1.5;
-/// ... of one from the very first sample, which may be the first pass over the data, ...
-const NO_STOP_FROM_START: f64 = -1.5;
-/// ... and, per part of the curve, for a first fast part that outlasts the start of a program and goes over into the
-/// slower one without a rest: what slowed down once is likely to do so again.
-const BY_LATE_RAMP: f64 = -2.0;
+/// While more will come: that a straight line does not stop which takes `FIRST_PASS` samples to move memory as far as it
+/// ever moved, and per natural logarithm of more of them. What fills, fills fast; what leaks, leaks beside something larger.
+const NO_STOP: f64 = -0.4;
+const BY_SLOWNESS: f64 = 0.85;
+/// For growth that lies late in the curve, as Laplace's test of a trend counts it, per standard error: what ratchets does
+/// so ever more rarely. Four are as many as can be believed.
+const BY_TREND: f64 = 0.5;
+const MOST_TREND: f64 = 4.0;
+/// A rise from the very first sample moved memory as far as it ever moved by itself: slowness says little of it.
+const NO_STOP_FROM_START: f64 = 1.1;
+/// A rise after a rest is no start and no first pass over the data.
+const AFTER_REST: f64 = 1.0;
 /// No weight of shapes is surer than this, and no pace is known better.
 const SUREST: f64 = 0.01;
+/// No rise is told to be a smaller part of what moved than this.
+const SMALLEST: f64 = 0.005;
 
 /// What speaks for a rise that goes on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,9 +67,26 @@ struct Seen {
     shapes: f64,
     /// Whether it rises from the very first sample.
     from_start: bool,
-    /// The part of the curve that a first, faster part took, without a rest after it.
-    ramp: f64,
+    /// Whether it began after a rest.
+    after_rest: bool,
+    /// The part it is of all that memory moved, waves and the start included.
+    part: f64,
+    /// How late the growth after the start lies, in standard errors.
+    trend: f64,
     samples: u64,
+}
+
+impl Seen {
+    /// The log-odds that a straight line like this does not stop.
+    fn no_stop(&self) -> f64 {
+        let given = |yes: bool, weight: f64| if yes { weight } else { 0.0 };
+        let slowness = (self.samples as f64 / FIRST_PASS / self.part.max(SMALLEST)).ln();
+        NO_STOP
+            + BY_SLOWNESS * slowness
+            + BY_TREND * self.trend.clamp(-MOST_TREND, MOST_TREND)
+            + given(self.from_start, NO_STOP_FROM_START)
+            + given(self.after_rest, AFTER_REST)
+    }
 }
 
 impl Evidence {
@@ -74,10 +97,7 @@ impl Evidence {
         let length = (seen.samples as f64 / FIRST_PASS).ln();
         let from_start = f64::from(u8::from(seen.from_start));
         let log_odds = from_start.mul_add(BY_LENGTH.mul_add(length, FROM_START), straight);
-        let no_bend = BY_LATE_RAMP.mul_add((seen.ramp - START).max(0.0), straight);
-        let no_stop = NO_STOP_FROM_START.mul_add(from_start, NO_STOP_BY_LENGTH.mul_add(length, NO_STOP));
-        // The odds against the two ways to be wrong add up.
-        let so_far = -((-no_bend).exp() + (-no_stop).exp()).ln();
+        let so_far = either(straight, seen.no_stop());
         Self { log_odds, so_far, bend, seen }
     }
 
@@ -89,27 +109,65 @@ impl Evidence {
         let seen = Seen {
             shapes: (a.shapes + b.shapes).clamp(-surest, surest),
             from_start: a.from_start || b.from_start,
-            ramp: a.ramp.max(b.ramp),
+            after_rest: a.after_rest && b.after_rest,
+            part: a.part.max(b.part),
+            trend: (a.trend + b.trend) / 2_f64.sqrt(),
             samples: a.samples.max(b.samples),
         };
         Self::of(self.bend.pooled(other.bend), seen)
     }
 }
 
+/// The log-odds against two ways to be wrong: their odds add up.
+fn either(one: f64, other: f64) -> f64 {
+    -((-one).exp() + (-other).exp()).ln()
+}
+
+/// A curve as far as it was looked at.
+pub(crate) struct Look<'a> {
+    pub(crate) floor: &'a Floor,
+    pub(crate) fits: &'a [Fit],
+    /// The weight of shapes that rise to the end.
+    pub(crate) rising: f64,
+    pub(crate) samples: u64,
+    /// Highest minus lowest sample, waves and the start included.
+    pub(crate) moved: f64,
+}
+
 /// `None` where no shape that rises to the end fits at all.
-pub(crate) fn goes_on(floor: &Floor, fits: &[Fit], rising: f64, samples: u64) -> Option<Evidence> {
-    let best = fits.iter().find(|f| stand(f) == Stand::Rising)?;
+pub(crate) fn goes_on(look: &Look) -> Option<Evidence> {
+    let best = look.fits.iter().find(|f| stand(f) == Stand::Rising)?;
     let (from, to) = rising_part(best);
-    let part: Vec<(f64, f64)> = floor
-        .unit()
-        .into_iter()
-        .zip(floor.y.iter().copied())
-        .filter(|p| (from..=to).contains(&p.0))
-        .collect();
-    let bend = Bend::of(&part)?;
-    let shapes = ((rising + SUREST) / (1.0 - rising + SUREST)).ln();
-    let ramp = if rests(best.shape) { 0.0 } else { from };
-    Some(Evidence::of(bend, Seen { shapes, from_start: from <= 0.0, ramp, samples }))
+    let points: Vec<(f64, f64)> = look.floor.unit().into_iter().zip(look.floor.y.iter().copied()).collect();
+    let alive: Vec<(f64, f64)> = points.iter().copied().filter(|p| (from..=to).contains(&p.0)).collect();
+    let bend = Bend::of(&alive)?;
+    let rise = alive.last()?.1 - alive.first()?.1;
+    let seen = Seen {
+        shapes: ((look.rising + SUREST) / (1.0 - look.rising + SUREST)).ln(),
+        from_start: from <= 0.0,
+        after_rest: rests(best.shape),
+        part: if look.moved > 0.0 { rise / look.moved } else { 1.0 },
+        trend: trend(&points),
+        samples: look.samples,
+    };
+    Some(Evidence::of(bend, seen))
+}
+
+/// Laplace's test on the growth of the floor after the start: how many standard errors its middle lies behind the
+/// middle of the time. Growth that comes in few large steps counts as few.
+fn trend(points: &[(f64, f64)]) -> f64 {
+    let later = &points[points.partition_point(|p| p.0 < START)..];
+    let Some(&(from, _)) = later.first().filter(|first| first.0 < 1.0) else { return 0.0 };
+    let grown = |w: &[(f64, f64)]| (w[1].1 - w[0].1).max(0.0);
+    let at = |w: &[(f64, f64)]| (0.5 * (w[0].0 + w[1].0) - from) / (1.0 - from);
+    let sum: f64 = later.windows(2).map(grown).sum();
+    let squares: f64 = later.windows(2).map(|w| grown(w).powi(2)).sum();
+    if sum <= 0.0 || squares <= 0.0 {
+        return 0.0;
+    }
+    let middle = later.windows(2).map(|w| grown(w) * at(w)).sum::<f64>() / sum;
+    // A place between 0 and 1 has a variance of a twelfth.
+    (middle - 0.5) * (12.0 * sum.powi(2) / squares).sqrt()
 }
 
 /// Whether the rise that is still alive began after a rest.
@@ -146,28 +204,35 @@ fn rising_part(fit: &Fit) -> (f64, f64) {
 mod tests {
     use super::*;
 
+    const SEEN: Seen =
+        Seen { shapes: 2.0, from_start: false, after_rest: false, part: 0.5, trend: 0.0, samples: 100 };
+
     #[test]
     fn a_second_life_that_rises_alike_adds_to_the_odds_and_one_that_bends_takes_from_them() {
-        let seen = Seen { shapes: 2.0, from_start: false, ramp: 0.0, samples: 50 };
-        let life = |value: f64| Evidence::of(Bend { value, error: 0.1 }, seen);
+        let life = |value: f64| Evidence::of(Bend { value, error: 0.1 }, SEEN);
         let straight = life(0.0);
-        assert!(straight.with(life(0.0)).log_odds > straight.log_odds + 0.2);
+        assert!(straight.with(life(0.0)).log_odds > straight.log_odds + 0.1);
         assert!(straight.with(life(-0.3)).log_odds < straight.log_odds);
     }
 
     #[test]
-    fn while_more_will_come_only_length_makes_a_straight_line_a_leak() {
-        let exact = Bend { value: 0.0, error: 0.0 };
-        let so_far = |samples: u64, from_start: bool, ramp: f64| {
-            Evidence::of(exact, Seen { shapes: 4.6, from_start, ramp, samples }).so_far
-        };
-        let lengths = [10, 30, 60, 120, 1000].map(|samples| so_far(samples, false, 0.0));
+    fn no_exactness_makes_a_fast_line_a_leak_but_slowness_and_late_growth_do() {
+        let odds = |seen: Seen| Evidence::of(Bend { value: 0.0, error: 0.0 }, seen).so_far;
+        let lengths = [10, 30, 60, 120, 1000].map(|samples| odds(Seen { samples, ..SEEN }));
         assert!(lengths.windows(2).all(|pair| pair[0] < pair[1]), "{lengths:?}");
-        assert!(lengths[0] < 0.0 && lengths[4] > 3.0, "{lengths:?}");
-        assert!(
-            so_far(120, true, 0.0) < so_far(120, false, 0.0),
-            "the first pass over the data is straight too"
-        );
-        assert!(so_far(120, false, 0.35) < so_far(120, false, 0.05), "what slowed down late may do so again");
+        assert!(lengths[0] < 0.0 && lengths[4] > 1.1, "{lengths:?}");
+        assert!(odds(Seen { part: 0.05, ..SEEN }) > odds(SEEN), "slow beside all that moved");
+        assert!(odds(Seen { trend: 2.0, ..SEEN }) > odds(SEEN), "growth that comes late");
+        assert!(odds(Seen { trend: -2.0, ..SEEN }) < odds(SEEN), "growth that gets rarer");
+    }
+
+    #[test]
+    fn laplace_tells_growth_that_gets_rarer_from_growth_that_stays() {
+        let curve =
+            |f: fn(f64) -> f64| (0..36).map(|i| f64::from(i) / 35.0).map(|u| (u, f(u))).collect::<Vec<_>>();
+        assert!(trend(&curve(|u| 3.0 * u)).abs() < 0.2);
+        assert!(trend(&curve(|u| (30.0 * u).ln_1p())) < -1.0);
+        assert!(trend(&curve(|u| u * u)) > 1.0);
+        assert!(trend(&curve(|_| 1.0)).abs() < 1e-9);
     }
 }
