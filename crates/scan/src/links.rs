@@ -13,6 +13,8 @@ const WHOLE: u64 = 1 << 40;
 /// Offsets in a list: how many, and where; in a set: the last number of an entry, and where.
 const LIST: (usize, usize) = (16, 24);
 const SET: (usize, usize) = (32, 40);
+/// Where an object has the number of its entries, if it has some.
+const COUNT: u64 = 16;
 /// Bytes of the head of a container that tell its table.
 pub(crate) const HEAD: usize = 48;
 
@@ -28,6 +30,8 @@ pub(crate) struct Lead {
     /// Whether what it points to lives because of it.
     pub(crate) holds: bool,
     table: Container,
+    /// Bytes of a tuple before its entries, from where it begins.
+    counted: Option<u64>,
 }
 
 /// Containers that keep their entries in a block that moves when they grow.
@@ -60,7 +64,21 @@ impl Lead {
             // A weak reference only looks at it, and code remembers globals it has seen (3.9, 3.10) without holding them.
             holds: !is(special.weak) && !is(special.code),
             table,
+            counted: (found.family() == Family::Tuple).then_some(found.basic),
         }
+    }
+
+    /// Where an object has the number of its entries, in its block: what is behind those is left from before.
+    #[inline]
+    pub(crate) fn count_at(&self) -> Option<u64> {
+        self.counted.map(|_| self.at + COUNT)
+    }
+
+    /// Where the words of an object with so many entries end.
+    #[inline]
+    pub(crate) fn end(&self, slot: Slot, count: u64) -> u64 {
+        let entries = |basic| slot.start + self.at + basic + count.min(WHOLE) * 8;
+        self.counted.map_or(slot.end, entries).min(slot.end)
     }
 
     /// Whether objects of the type keep their entries in a block that moves.
@@ -132,6 +150,14 @@ impl Links {
         let size = (slot.end - slot.start).saturating_sub(self.overhead);
         let end = lead.to.min(size).max(lead.from);
         [(start, start + lead.head.min(size)), (start + lead.from, start + end)]
+    }
+
+    /// How many bytes of a block that is no object can be pointers, by its beginning and its size.
+    #[inline]
+    pub(crate) fn length(&self, block: &[u8], size: u64) -> u64 {
+        let head = block.get(self.skip as usize..).and_then(<[u8]>::first_chunk);
+        head.and_then(|head| Table::length(head, self.version, size.saturating_sub(self.overhead)))
+            .map_or(size, |length| length + self.skip)
     }
 
     /// The entries of a container whose table is in no block that was seen: it grew while the scan went on, and a container

@@ -58,20 +58,52 @@ impl Table {
             (1_u64.checked_shl(u32::from(index_log)).filter(|_| index_log < 40)?, word(head, 24), step, 32)
         } else {
             let size = word(head, 8);
-            let width = [(0xff, 1), (0xffff, 2)]
-                .iter()
-                .find(|(most, _)| size <= *most)
-                .map_or(4, |(_, width)| *width);
-            (size.checked_mul(width)?, word(head, 32), 24, 40)
+            (size.checked_mul(index_width(size))?, word(head, 32), 24, 40)
         };
         let entries = keys.checked_add(begin)?.checked_add(indices)?;
         (plausible(entries) && count < 1 << 32).then_some(Self { entries, count, step, key: step - 16 })
+    }
+
+    /// How many of a block's bytes are of a keys object, if it begins with one that fills it but for what allocators round up
+    /// to: what is behind that is left from before.
+    pub(crate) fn length(head: &[u8; Self::HEAD], version: Version, block: u64) -> Option<u64> {
+        const ROUNDED: u64 = 16;
+        let (size, indices, step, begin, free, used) = if version >= Version(3, 11) {
+            let [size_log, index_log, kind] = [head[8], head[9], head[10]];
+            let power = |log: u8| 1_u64.checked_shl(u32::from(log)).filter(|_| log < 40);
+            let step = if kind == 0 { 24 } else { 16 };
+            (
+                power(size_log).filter(|_| kind < 3)?,
+                power(index_log)?,
+                step,
+                32,
+                word(head, 16),
+                word(head, 24),
+            )
+        } else {
+            let size = word(head, 8).min(1 << 40);
+            (size, size * index_width(size), 24, 40, word(head, 24), word(head, 32))
+        };
+        // Two thirds of its places can be taken, at most: fewer where instances share it.
+        let entries =
+            free.checked_add(used).filter(|entries| size >= 8 && (1..=size * 2 / 3).contains(entries))?;
+        let length = begin + indices + entries * step;
+        (length <= block && block - length < ROUNDED).then_some(length)
     }
 
     /// Key and value of an entry.
     pub(crate) fn entry(&self, reader: &Reader<'_>, number: u64) -> Option<(u64, u64)> {
         let at = self.entries.checked_add(number.checked_mul(self.step)?)?.checked_add(self.key)?;
         Some((reader.word(at)?, reader.word(at + 8)?))
+    }
+}
+
+/// Bytes of a number of an entry, before 3.11.
+fn index_width(size: u64) -> u64 {
+    match size {
+        0..=0xff => 1,
+        0x100..=0xffff => 2,
+        _ => 4,
     }
 }
 
@@ -100,4 +132,37 @@ pub(crate) fn is_namespace(reader: &Reader<'_>, version: Version, dict: u64) -> 
 /// The same where the value is a text.
 pub(crate) fn text_in_dict(reader: &Reader<'_>, version: Version, dict: u64, name: &str) -> Option<String> {
     text(reader, version, in_dict(reader, version, dict, name)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(words: [u64; 5]) -> [u8; Table::HEAD] {
+        let mut head = [0; Table::HEAD];
+        for (place, word) in head.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
+        head
+    }
+
+    #[test]
+    fn a_table_ends_where_its_entries_do_and_not_where_its_block_does() {
+        // Eight places, five entries of 16 bytes, three taken: 32 + 8 + 80 bytes in a block of 128.
+        let text = head([1, 3 | 3 << 8 | 1 << 16, 2, 3, 0]);
+        assert_eq!(Table::length(&text, Version(3, 12), 128), Some(120));
+        assert_eq!(Table::length(&text, Version(3, 12), 144), None, "it does not fill the block");
+        assert_eq!(Table::length(&text, Version(3, 12), 112), None, "it does not fit the block");
+        let general = head([1, 3 | 3 << 8, 5, 0, 0]);
+        assert_eq!(Table::length(&general, Version(3, 13), 160), Some(160));
+        let old = head([1, 8, 0x7f00_0000_1000, 4, 1]);
+        assert_eq!(Table::length(&old, Version(3, 10), 176), Some(168));
+        assert_eq!(
+            Table::length(&head([1, 8, 0, 4, 2]), Version(3, 10), 176),
+            None,
+            "six entries in five places"
+        );
+        assert_eq!(Table::length(&head([u64::MAX; 5]), Version(3, 9), 1 << 20), None);
+        assert_eq!(Table::length(&head([u64::MAX; 5]), Version(3, 14), 1 << 20), None);
+    }
 }

@@ -242,8 +242,9 @@ impl Search {
     /// The words of an object that was read whole.
     #[inline]
     fn small(&mut self, around: Around<'_, '_>, block: &[u8], (slot, lead): (Slot, &Lead), from: Source) {
+        let last = lead.count_at().map_or(slot.end, |at| lead.end(slot, word(block, at as usize)));
         for (start, end) in around.links.words(lead, slot) {
-            let part = block.get((start - slot.start) as usize..(end - slot.start) as usize);
+            let part = block.get((start - slot.start) as usize..(end.min(last) - slot.start) as usize);
             for stored in part.unwrap_or_default().as_chunks::<8>().0 {
                 self.follow(&around, &from, u64::from_le_bytes(*stored));
             }
@@ -269,6 +270,7 @@ impl Search {
     #[inline]
     fn raw(&mut self, around: Around<'_, '_>, block: &[u8], start: u64, from: Source) {
         let names = &around.types.names;
+        let block = &block[..(around.links.length(block, block.len() as u64) as usize).min(block.len())];
         for (number, stored) in (0..).zip(block.as_chunks::<8>().0) {
             let stored = u64::from_le_bytes(*stored);
             if let Some(suspect) = names.get(stored)
@@ -394,8 +396,10 @@ impl Search {
         let Some(lead) = around.links.get(kind).filter(|lead| !lead.is_leaf()) else { return };
         let from =
             Source { id: slot.id, kind: Some(kind), part: Some(Part::Objects).filter(|_| lead.holds), bound };
-        for range in around.links.words(lead, slot).into_iter().filter(|range| range.0 < range.1) {
-            self.range(around, range, from);
+        let count = lead.count_at().and_then(|at| around.reader.word(slot.start + at));
+        let last = count.map_or(slot.end, |count| lead.end(slot, count));
+        for (start, end) in around.links.words(lead, slot).into_iter().filter(|range| range.0 < range.1) {
+            self.range(around, (start, end.min(last)), from);
         }
         if self.edges.is_some() && lead.is_container() {
             let mut head = [0; HEAD];
@@ -460,8 +464,9 @@ impl Search {
             let size = (slot.end - slot.start) & !7;
             let whole =
                 size <= WHOLE || self.mostly_pointers(around, slot) || self.pointers_inside(around, slot);
-            let end = slot.start + if whole { size } else { 4096 };
             let bound = around.index.end_near(&near);
+            let size = if size > WHOLE { size } else { self.length(around, slot, (size, bound)) };
+            let end = slot.start + if whole { size } else { 4096 };
             let part = Some(part).filter(|_| !pool);
             let led = self.range(around, (slot.start, end), Source { id, kind: Some(kind), part, bound });
             if let Some((edges, part)) = self.edges.as_mut().zip(part) {
@@ -472,6 +477,12 @@ impl Search {
             }
         }
         self.spare = now;
+    }
+
+    /// How many bytes of a block that is no object can be pointers.
+    fn length(&mut self, around: Around<'_, '_>, slot: Slot, (size, bound): (u64, u64)) -> u64 {
+        let head = self.window.at(around.reader, slot.start, HEAD.min(size as usize), bound);
+        head.map_or(size, |head| around.links.length(head, size).min(size)) & !7
     }
 
     /// Remembers where suspected names stand in a table that was just read.
