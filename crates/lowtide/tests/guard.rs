@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't set its stage should fail loudly")]
 
+#[path = "guard/fills.rs"]
+mod fills;
 mod support;
 
 use lowtide_model::{EventKind, Recording};

@@ -31,7 +31,7 @@ pub mod squeezing;
 mod steady;
 
 pub use agent::{MARKS_VARIABLE, RUN_VARIABLE, SOCKET_VARIABLE};
-pub use guard::{Chunk, GuardOptions, Guarded, Kept, Rung, Stop};
+pub use guard::{Again, Chunk, GuardOptions, Guarded, Kept, Rung, Stop};
 pub use hooks::{Hook, HookWhen, Hooks};
 pub use isolation::IsolationError;
 pub use job::{JobSpec, StartError, Terminal};

@@ -3,7 +3,7 @@
 use crate::cli::{GuardArgs, GuardLimit};
 use crate::failure::Failure;
 use lowtide_run::checkpoints::{self, CHECKPOINT_VARIABLE, Places, Way};
-use lowtide_run::{Chunk, GuardOptions, Kept};
+use lowtide_run::{Again, Chunk, GuardOptions, Kept};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -56,10 +56,28 @@ fn beginning(way: &Way, folders: &[PathBuf]) -> Result<Option<PathBuf>, Failure>
     Ok(checkpoints::newest_complete(&found).map(|(newest, _)| newest.path.clone()))
 }
 
-/// What is said when a job was stopped and not started again.
-pub(crate) fn resume_words(kept: &Kept) -> String {
+/// What is said when a job was stopped and not started again: the command that goes on, and what has to come before it
+/// where going on alone would only fill memory up again.
+pub(crate) fn resume_words(kept: &Kept, again: Again) -> String {
     let words: Vec<OsString> = std::env::args_os().collect();
-    format!("  resume with  {}\n", resume_command(kept.path.as_deref(), &words))
+    format!("{}  {}\n", lead(again), resume_command(kept.path.as_deref(), &words))
+}
+
+const fn lead(again: Again) -> &'static str {
+    match again {
+        Again::Helps => "  resume with",
+        Again::MayRefill => {
+            "  it was stopped inside its first pass over the data, where a cache and a leak look the same:\n  \
+             if it is a cache, it will fill up again: more memory or a smaller cache comes first;\n  \
+             if it leaks, going on from the checkpoint helps\n  \
+             goes on with"
+        }
+        Again::Refills => {
+            "  the cache would fill up again: give it more memory, or fewer or smaller examples (a job known to leak \
+             is cut by --chunk-steps)\n  \
+             then it goes on with"
+        }
+    }
 }
 
 /// The command line of this run, from that checkpoint on.
@@ -82,6 +100,19 @@ fn quoted(word: &OsStr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cache_that_would_fill_up_again_gets_no_advice_to_resume() {
+        assert_eq!(lead(Again::Helps), "  resume with");
+        for again in [Again::MayRefill, Again::Refills] {
+            let words = lead(again);
+            assert!(
+                words.contains("more memory") && words.lines().all(|line| line.starts_with("  ")),
+                "{words}"
+            );
+            assert!(!words.contains("resume") && !words.contains("start"), "{words}");
+        }
+    }
 
     #[test]
     fn the_command_is_one_line_that_a_shell_takes() {

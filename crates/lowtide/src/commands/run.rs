@@ -49,9 +49,12 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     }
     recorder::tell_end(&finished, &args.recording);
     pusher.into_iter().for_each(push::Pusher::end);
-    if let Some(kept) = finished.guarded.as_ref().and_then(|guarded| guarded.resumable.as_ref()) {
+    let guarded = finished.guarded.as_ref();
+    if let Some((kept, again)) =
+        guarded.and_then(|guarded| Some((guarded.resumable.as_ref()?, guarded.again)))
+    {
         if !args.recording.quiet {
-            render::complain(&guarding::resume_words(kept));
+            render::complain(&guarding::resume_words(kept, again));
         }
         return Ok(ExitCode::from(guarding::STOPPED_IN_ORDER));
     }

@@ -85,7 +85,7 @@ fn seconds(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lowtide_run::Kept;
+    use lowtide_run::{Again, Kept};
 
     fn stop(step: f64) -> Stop {
         Stop {
@@ -98,6 +98,7 @@ mod tests {
             ended_after_seconds: Some(2.0),
             step: Some(step),
             kept: Some(Kept { path: Some("/out/c".into()), step: Some(step), ..Kept::default() }),
+            again: Again::Helps,
             began_again: true,
             over_because: None,
             repeated_steps: Some(0.0),
@@ -106,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_stop_is_told_with_its_times_and_what_it_cost() {
-        let guarded = Guarded { stops: vec![stop(46.0)], restarts: 1, resumable: None };
+        let guarded = Guarded { stops: vec![stop(46.0)], restarts: 1, ..Guarded::default() };
         insta::assert_snapshot!(text(&guarded), @"
           guard: it was stopped once and started again once; 0 steps were made once more
             - at 1 min 3 s, after step 46: 9.64 MiB left of 200 MiB, it was asked to save and stop; taken up after 30 ms; saved after 1.5 s; ended after 2.0 s; kept /out/c (step 46); 0 steps repeated
@@ -117,7 +118,7 @@ mod tests {
     #[test]
     fn of_many_stops_the_first_and_the_newest_are_told() {
         let stops: Vec<Stop> = (1..=20).map(|step| stop(f64::from(step))).collect();
-        let told = text(&Guarded { stops, restarts: 20, resumable: None });
+        let told = text(&Guarded { stops, restarts: 20, ..Guarded::default() });
         assert_eq!(told.lines().count(), 1 + 1 + 1 + 5 + 1, "{told}");
         assert!(
             told.contains("after step 1:") && told.contains("after step 20:") && told.contains("14 more")

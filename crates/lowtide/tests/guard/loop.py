@@ -31,6 +31,8 @@ parser.add_argument("--log", required=True)
 parser.add_argument("--from", dest="begin", default=os.environ.get("LOWTIDE_CHECKPOINT"))
 parser.add_argument("--trouble", choices=["hangs", "stalls", "fails", "breaks", "doubles", "forgets", "leaves", "refills"], default=None)
 parser.add_argument("--trouble-at", type=int, default=0)
+parser.add_argument("--epochs", type=float, default=0)
+parser.add_argument("--epoch-steps", type=int, default=0)
 parser.add_argument("--hang-leak", type=float, default=0, help="MiB that a save that hangs takes every 20 ms")
 args = parser.parse_args()
 
@@ -93,6 +95,8 @@ if args.trouble == "refills":
     kept.extend(take(args.leak) for _ in range(step))
 held = take(args.hold) if args.hold else None
 os.makedirs(args.save, exist_ok=True)
+if args.epoch_steps:
+    lowtide.mark("info", examples=args.epoch_steps, batch=1, epoch_steps=args.epoch_steps, epochs=args.epochs)
 print("ready", step, flush=True)
 with open(args.log, "a", buffering=1) as log:
     while step < args.steps:

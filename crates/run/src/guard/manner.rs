@@ -64,6 +64,11 @@ impl Manner {
         }
     }
 
+    /// How many steps a pass over the data has, if it says so.
+    pub(crate) const fn pass_steps(&self) -> Option<f64> {
+        self.pass_steps
+    }
+
     /// Whether it is one of those that mark every step by themselves.
     pub(crate) fn marks_steps(&self) -> bool {
         matches!(self.by, Some(By::Trainer | By::Lightning | By::Keras))

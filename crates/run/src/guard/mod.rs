@@ -20,7 +20,7 @@ use lowtide_verdict::{Call, Guard, Look, QUICKEST_LOOK, SLOWEST_LOOK, Why};
 use manner::Manner;
 pub(crate) use manner::steps_ahead;
 use nix::sys::signal::Signal;
-pub use report::{Guarded, Rung, Stop};
+pub use report::{Again, Guarded, Rung, Stop};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -366,6 +366,12 @@ impl Watch {
         self.asked = None;
         self.fill = false;
         self.told.remove(&Telling::Evaluation);
+    }
+
+    /// Whether the first pass over the data is known to go on: what grows in it may be a cache of it.
+    pub(crate) fn is_in_first_pass(&self) -> bool {
+        let both = self.manner.pass_steps().zip(self.life.newest_step);
+        both.is_some_and(|(pass, step)| step < pass)
     }
 
     /// Whether a job that is ended now would have something to begin from.

@@ -34,6 +34,19 @@ impl Rung {
     }
 }
 
+/// What beginning again does for a job that memory stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Again {
+    /// It begins with little memory: as far as anyone knows, it goes on for as long again.
+    #[default]
+    Helps,
+    /// It is inside its first pass over the data: what grows may be a cache that does not fit, and would fill up again.
+    MayRefill,
+    /// It is such a cache.
+    Refills,
+}
+
 /// One stop of the job.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stop {
@@ -55,6 +68,8 @@ pub struct Stop {
     pub step: Option<f64>,
     /// What it can begin from again.
     pub kept: Option<Kept>,
+    /// What beginning again does for it.
+    pub again: Again,
     /// Whether it was started again.
     pub began_again: bool,
     /// Why it was not, in words.
@@ -72,4 +87,6 @@ pub struct Guarded {
     pub restarts: u32,
     /// Set when the job was stopped in order to begin again and did not: from what it can.
     pub resumable: Option<Kept>,
+    /// ... and what that does for it.
+    pub again: Again,
 }

@@ -5,9 +5,11 @@
 
 use super::{FAREWELL, Session, Subject};
 use crate::checkpoints::{Restart, STEP_VARIABLE};
-use crate::guard::{Asked, Because, Kept, Stop, Watch};
+use crate::guard::{Again, Asked, Because, Kept, Stop, Watch};
+use crate::judging::is_of_a_gpu;
 use lowtide_model::{Event, EventKind, Exit, ProcKey};
 use lowtide_probe::clock::boot_ns;
+use lowtide_verdict::{Fits, Group, Kind};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::time::Duration;
@@ -83,8 +85,9 @@ impl Session<'_> {
         }
         let asked = watch.asked.take();
         let kept = what_is_kept(watch, asked.as_ref());
-        let over = why_over(watch, asked.as_ref(), kept.as_ref());
-        let mut stop = self.stop_facts(watch, asked.as_ref(), kept.clone());
+        let again = self.what_again_does(watch, asked.as_ref());
+        let over = why_over(watch, asked.as_ref(), kept.as_ref(), again);
+        let mut stop = Stop { again, ..self.stop_facts(watch, asked.as_ref(), kept.clone()) };
         let started = match (over, &kept) {
             (None, Some(kept)) => self.start_again(watch, kept),
             (over, _) => Err(over.unwrap_or_else(|| "nothing was kept".to_owned())),
@@ -93,10 +96,29 @@ impl Session<'_> {
         stop.over_because = started.err();
         if !stop.began_again {
             watch.report.resumable = kept.filter(|_| by_us);
+            watch.report.again = again;
         }
         self.tell_stop(&stop);
         watch.report.stops.push(stop);
         started_again(watch)
+    }
+
+    /// What another start would do, by all that is known now that this life has ended.
+    fn what_again_does(&self, watch: &Watch, asked: Option<&Asked>) -> Again {
+        if asked.is_some_and(|asked| matches!(asked.because, Because::Chunk)) {
+            return Again::Helps;
+        }
+        let verdict = self.judging.now();
+        let of_memory = !is_of_a_gpu(&verdict);
+        let does_not_fit = verdict.verdict == Kind::CacheFill && verdict.outcome.is == Fits::Exceeds;
+        let known = asked.is_some_and(|asked| asked.fill) || of_memory && does_not_fit;
+        if known || watch.life.filled_at_once() {
+            return Again::Refills;
+        }
+        let fill = |kind: Kind| kind == Kind::CacheFill;
+        let stands = verdict.explanations.iter().any(|explanation| fill(explanation.kind));
+        let ruled_out = of_memory && verdict.group == Group::Leak;
+        if !ruled_out && (stands || watch.is_in_first_pass()) { Again::MayRefill } else { Again::Helps }
     }
 
     fn stop_facts(&self, watch: &Watch, asked: Option<&Asked>, kept: Option<Kept>) -> Stop {
@@ -115,6 +137,7 @@ impl Session<'_> {
             ended_after_seconds: after(Some(self.live.now)),
             step: watch.life.newest_step,
             kept,
+            again: Again::Helps,
             began_again: false,
             over_because: None,
             repeated_steps: None,
@@ -127,6 +150,10 @@ impl Session<'_> {
             .as_ref()
             .map_or_else(|| "nothing was kept".to_owned(), |kept| format!("kept: {}", kept.words()));
         let text = match &stop.over_because {
+            None if stop.again == Again::MayRefill => format!(
+                "stopped, {kept}; it begins again: that helps if it leaks; if what grows is a cache of the data, it fills \
+                 up again and needs more memory"
+            ),
             None => format!("stopped, {kept}; it begins again"),
             Some(why) => format!("stopped, {kept}; it does not begin again: {why}"),
         };
@@ -214,12 +241,12 @@ fn what_is_kept(watch: &Watch, asked: Option<&Asked>) -> Option<Kept> {
 }
 
 /// Why a job that was stopped does not begin again; nothing when it does.
-fn why_over(watch: &Watch, asked: Option<&Asked>, kept: Option<&Kept>) -> Option<String> {
+fn why_over(watch: &Watch, asked: Option<&Asked>, kept: Option<&Kept>, again: Again) -> Option<String> {
     let Some(kept) = kept else {
         return Some("nothing was kept that it could begin from".to_owned());
     };
     let chunk = asked.is_some_and(|asked| matches!(asked.because, Because::Chunk));
-    if asked.is_some_and(|asked| asked.fill) {
+    if again == Again::Refills && !watch.life.filled_at_once() {
         return Some(
             "a cache fills up that does not fit, and would fill up again: give it more memory, or fewer or smaller examples"
                 .to_owned(),
