@@ -26,7 +26,10 @@ const PEEK: usize = 96;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Heap {
     pub(crate) start: u64,
+    /// Where it ended when the mappings were read.
     pub(crate) end: u64,
+    /// Where it ends by its own word: further, if it grew since.
+    pub(crate) reach: u64,
     /// First chunk.
     pub(crate) first: u64,
     /// Address of the arena, 0 for the main one.
@@ -141,7 +144,9 @@ impl Walker<'_, '_> {
         let need = if window.at(self.reader, at, wanted, heap.end).is_some() { wanted } else { 16 };
         let Some(bytes) = window.at(self.reader, at, need, heap.end) else { return Step::Broken };
         let (before, head) = (word(bytes, 0), word(bytes, 8));
-        let (size, before_used) = (head & !7, head & 1 == 1);
+        let (whole, before_used) = (head & !7, head & 1 == 1);
+        // A chunk at the end of a heap that grew meanwhile is taken as far as the heap was known.
+        let size = if at.saturating_add(whole) <= heap.reach { whole.min(left) } else { whole };
         let agrees = before_used || pending.is_none_or(|pending| pending.size == before);
         let state = if before_used { State::Used } else { State::Free };
         if size <= 16 && left <= 64 && agrees {
@@ -156,7 +161,7 @@ impl Walker<'_, '_> {
         let mut peek = [0; PEEK];
         peek[..need].copy_from_slice(&bytes[..need]);
         self.settle(heap, pending, state, out);
-        let last = at + size >= heap.end || heap.top == Some(at);
+        let last = at + whole >= heap.reach || heap.top == Some(at);
         if last {
             out.slots.push(at - heap.start, FREE);
             out.walk.top = heap.end.min(at + size) - at;

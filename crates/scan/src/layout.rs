@@ -138,7 +138,7 @@ impl Finder<'_, '_> {
             Region::Heap(_) | Region::Pool(_) | Region::Single(..) => None,
         });
         if let Some(heap) = continued {
-            heap.end = mapping.end;
+            (heap.end, heap.reach) = (mapping.end, mapping.end);
             return;
         }
         let head = self.reader.word(mapping.start + 8).unwrap_or(0);
@@ -151,6 +151,7 @@ impl Finder<'_, '_> {
             Some(first) => self.found.regions.push(Region::Heap(Heap {
                 start: mapping.start,
                 end: mapping.end,
+                reach: mapping.end,
                 first,
                 arena: 0,
                 top: None,
@@ -223,15 +224,16 @@ impl Finder<'_, '_> {
     fn thread_heap(&self, head: &[u8], at: u64, end: u64) -> Option<Heap> {
         let (arena, before, size) = (word(head, 0), word(head, 8), word(head, 16));
         let aligned = at.is_multiple_of(HEAP_ALIGN) && plausible(arena) && size.is_multiple_of(PAGE);
-        if !aligned || !(PAGE..=HEAP_ALIGN).contains(&size) || size > end - at {
+        if !aligned || !(PAGE..=HEAP_ALIGN).contains(&size) {
             return None;
         }
-        let stop = at + size;
+        // One that grows is longer by now than its mapping was.
+        let (reach, stop) = (at + size, end.min(at + size));
         let top = TOP_OFFSETS.iter().filter_map(|offset| self.reader.word(arena + offset)).find(|top| {
-            // The top may be in a later heap of the same arena.
+            // The top may be in a later heap of the same arena, or in one that came since and can't be read.
             plausible(*top)
                 && top.is_multiple_of(16)
-                && self.reader.word(top + 8).is_some_and(|head| head & 2 == 0 && head & 1 == 1)
+                && self.reader.word(top + 8).is_none_or(|head| head & 2 == 0 && head & 1 == 1)
         })?;
         let first = if (at + 32..at + 64).contains(&arena) {
             let after = ARENA_SIZES.map(|size| (arena + size).next_multiple_of(16));
@@ -244,7 +246,7 @@ impl Finder<'_, '_> {
             [at + 48, at + 32].into_iter().find(|first| self.is_first(*first, stop))?
         };
         let top = Some(top).filter(|top| (at..stop).contains(top));
-        Some(Heap { start: at, end: stop, first, arena, top })
+        Some(Heap { start: at, end: stop, reach, first, arena, top })
     }
 
     fn is_first(&self, at: u64, end: u64) -> bool {
