@@ -7,6 +7,7 @@
 
 mod above;
 mod cache;
+mod claims;
 mod climb;
 mod contents;
 mod diff;

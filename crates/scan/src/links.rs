@@ -13,6 +13,11 @@ const WHOLE: u64 = 1 << 40;
 /// Offsets in a list: how many, and where; in a set: the last number of an entry, and where.
 const LIST: (usize, usize) = (16, 24);
 const SET: (usize, usize) = (32, 40);
+/// Where the fields of a list, a dict and a set end: what is behind them is of a class that is derived. A set has its first
+/// entries and a weak reference in itself.
+const LIST_END: u64 = 40;
+const DICT_END: u64 = 48;
+const SET_END: u64 = 200;
 /// Where an object has the number of its entries, if it has some.
 const COUNT: u64 = 16;
 /// Bytes of the head of a container that tell its table.
@@ -30,8 +35,35 @@ pub(crate) struct Lead {
     /// Whether what it points to lives because of it.
     pub(crate) holds: bool,
     table: Container,
+    /// Where it has words, by what those lead to.
+    parts: [Part; MOST_PARTS],
     /// Bytes of a tuple before its entries, from where it begins.
     counted: Option<u64>,
+}
+
+/// Parts of an object, at most: what is before it, and a table between other words.
+const MOST_PARTS: usize = 5;
+
+/// Some words of an object, from where to where behind its block's beginning, and what they lead to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    from: u64,
+    to: u64,
+    pub(crate) role: Role,
+}
+
+impl Part {
+    const NONE: Self = Self { from: 0, to: 0, role: Role::Any };
+}
+
+/// What a word can lead to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Any,
+    /// Objects, and the table that a container's entries are in.
+    Table,
+    /// Objects and nothing else: an entry of a container.
+    Entries,
 }
 
 /// Containers that keep their entries in a block that moves when they grow.
@@ -64,6 +96,7 @@ impl Lead {
             // A weak reference only looks at it, and code remembers globals it has seen (3.9, 3.10) without holding them.
             holds: !is(special.weak) && !is(special.code),
             table,
+            parts: parts(found, (head, from, to.max(from)), table, types.version),
             counted: (found.family() == Family::Tuple).then_some(found.basic),
         }
     }
@@ -81,6 +114,12 @@ impl Lead {
         self.counted.map_or(slot.end, entries).min(slot.end)
     }
 
+    /// The parts of an object that have words.
+    #[inline]
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.parts.iter().take_while(|part| part.from < part.to)
+    }
+
     /// Whether objects of the type keep their entries in a block that moves.
     pub(crate) fn is_container(&self) -> bool {
         self.table != Container::None
@@ -90,6 +129,40 @@ impl Lead {
     pub(crate) fn is_leaf(&self) -> bool {
         self.head == 0 && self.from == self.to
     }
+}
+
+/// The words of objects of a type: those before it, and those from where to where that is said.
+fn parts(
+    found: &Type,
+    (head, from, to): (u64, u64, u64),
+    table: Container,
+    version: Version,
+) -> [Part; MOST_PARTS] {
+    let at = |offset: u64| found.lead + offset;
+    // Where the fields of the container itself end, those that lead to a table, and where entries begin that are in the object.
+    let (own, tables, entries) = match table {
+        _ if found.family() == Family::Tuple => (0, (0, 0), COUNT),
+        Container::List => (LIST_END, (LIST.1 as u64, LIST.1 as u64 + 8), WHOLE),
+        Container::Dict => (DICT_END, (DICT_KEYS, DICT_END), WHOLE),
+        Container::Set => (SET_END, (SET.1 as u64, SET.1 as u64 + 8), WHOLE),
+        Container::None if found.inline_values(version) => (0, (0, 0), found.basic),
+        Container::None => (0, (0, 0), WHOLE),
+    };
+    let entries = at(entries).max(from).min(to);
+    let within = |(begin, end): (u64, u64)| (begin.clamp(from, to), end.clamp(from, to));
+    let all = [
+        ((0, head), Role::Table),
+        (within((at(tables.0), at(tables.1))), Role::Table),
+        (within((at(tables.1), at(own))), Role::Entries),
+        ((at(own).max(from).min(entries), entries), Role::Any),
+        ((entries, to), Role::Entries),
+    ];
+    let mut parts = [Part::NONE; MOST_PARTS];
+    let some = all.into_iter().filter(|((from, to), _)| from < to);
+    for (part, ((from, to), role)) in parts.iter_mut().zip(some) {
+        *part = Part { from, to, role };
+    }
+    parts
 }
 
 /// Types whose objects lead to others in their own way.
@@ -150,6 +223,14 @@ impl Links {
         let size = (slot.end - slot.start).saturating_sub(self.overhead);
         let end = lead.to.min(size).max(lead.from);
         [(start, start + lead.head.min(size)), (start + lead.from, start + end)]
+    }
+
+    /// Where a part of an object lies.
+    #[inline]
+    pub(crate) fn place(&self, part: &Part, slot: Slot) -> (u64, u64) {
+        let start = slot.start + self.skip;
+        let size = (slot.end - slot.start).saturating_sub(self.overhead);
+        (start + part.from, start + part.to.min(size).max(part.from))
     }
 
     /// How many bytes of a block that is no object can be pointers, by its beginning and its size.

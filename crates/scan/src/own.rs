@@ -4,22 +4,17 @@
 //! Pillow or torch. Text, digits and bytes are barred as sources: data there can look like pointers.
 //! Depth does not help: a search in depth gave 38 MB of weights to the wrong type.
 
+use crate::claims::Claims;
 use crate::edges::{Edges, Graph, Part, Until};
 use crate::frontier::Frontier;
-use crate::index::{
-    Index, Leads, Met, Near, POOL_HEAD, Pool, RAW, Slot, Tag, Wanted, object_of, owned_tag, owner_of,
-};
-use crate::links::{HEAD, Lead, Links, unmarked};
+use crate::index::{Index, Leads, Met, Near, POOL_HEAD, Pool, RAW, Slot, Tag, Wanted, object_of, owner_of};
+use crate::links::{HEAD, Lead, Links, Role, unmarked};
 use crate::presample::Samples;
 use crate::reader::{Reader, Window, plausible, word};
 use crate::suspects::{LARGEST_TABLE, MOST_FOUND, Place};
-use crate::types::{Type, Types};
-use rustc_hash::FxHashMap;
+use crate::types::Types;
 use std::ops::Range;
 
-/// Blocks of this size have an inside: what owns them points to where they begin, or not far behind.
-const LARGE: u64 = 64 << 10;
-const BEGINNING: u64 = 4 << 10;
 /// Larger raw blocks are read on only if they look like tables of pointers.
 const WHOLE: u64 = 64 << 10;
 /// One word of this many must be a pointer for a large block to be read on.
@@ -85,37 +80,6 @@ enum Phase {
     Rest,
 }
 
-/// Blocks that somebody owns and that are still to be read.
-struct Claims {
-    /// Claimed at this level.
-    next: Frontier,
-    /// Large blocks that only words into their inside led to so far, and the first type that had one. Such a word may be what
-    /// is left of something that lay there before, so whoever points to the beginning comes first, however far away.
-    inside: FxHashMap<u32, u32>,
-}
-
-impl Claims {
-    #[inline]
-    fn claim(&mut self, around: Around<'_, '_>, (slot, address): (Slot, u64), kind: u32) {
-        if slot.end - slot.start >= LARGE && address - slot.start >= BEGINNING {
-            self.inside.entry(slot.id).or_insert(kind);
-        } else {
-            claim(around.index, around.types, &mut self.next, slot.id, kind);
-        }
-    }
-
-    /// Claims what nobody who points to the beginning did. Says whether there was something.
-    fn take_inside(&mut self, index: &Index) -> bool {
-        let mut left: Vec<(u32, u32)> = self.inside.drain().collect();
-        left.retain(|(id, _)| index.tag(*id) == RAW);
-        for (id, kind) in left {
-            index.set_tag(id, owned_tag(kind));
-            self.next.insert(id);
-        }
-        !self.next.is_empty()
-    }
-}
-
 /// What is being read: a block, the type that owns what it leads to, and where its list belongs if it has one.
 #[derive(Clone, Copy)]
 struct Source {
@@ -123,6 +87,7 @@ struct Source {
     /// Nobody knows yet who owns a raw block of a pool.
     kind: Option<u32>,
     part: Option<Part>,
+    role: Role,
     /// Nothing behind this is read ahead.
     bound: u64,
 }
@@ -131,7 +96,7 @@ impl Search {
     /// `remember` is own memory for remembering who leads to whom, where that is asked for.
     pub(crate) fn new(remember: Option<u64>, limit: u64) -> Self {
         Self {
-            claims: Claims { next: Frontier::default(), inside: FxHashMap::default() },
+            claims: Claims::default(),
             spare: Frontier::default(),
             again: Frontier::default(),
             window: Window::for_scattered(64 << 10),
@@ -164,7 +129,7 @@ impl Search {
     /// Some pools were added to the index and are going to be followed.
     pub(crate) fn grow(&mut self, index: &Index) {
         let slots = index.slots();
-        self.claims.next.grow(slots);
+        self.claims.grow(slots);
         self.again.grow(slots);
         if let (Some(samples), Some(edges)) = (self.samples.as_mut(), self.edges.as_mut()) {
             edges.grow(slots);
@@ -193,12 +158,13 @@ impl Search {
             if let Some(kind) = object_of(*tag) {
                 let slot = Slot { id, start, end: start + size as u64 };
                 let Some(lead) = around.links.get(kind).filter(|lead| !lead.is_leaf()) else { continue };
-                let from = Source { id, kind: Some(kind), part: part.filter(|_| lead.holds), bound };
+                let part = part.filter(|_| lead.holds);
+                let from = Source { id, kind: Some(kind), part, role: Role::Any, bound };
                 leads = Leads::Objects;
                 self.small(around, block, (slot, lead), from);
             } else if *tag == RAW || owner_of(*tag).is_some() {
                 leads = leads.max(Leads::Raw);
-                self.raw(around, block, start, Source { id, kind: None, part, bound });
+                self.raw(around, block, start, Source { id, kind: None, part, role: Role::Any, bound });
             }
             if self.unread && self.phase == Phase::Pools {
                 break;
@@ -243,9 +209,11 @@ impl Search {
     #[inline]
     fn small(&mut self, around: Around<'_, '_>, block: &[u8], (slot, lead): (Slot, &Lead), from: Source) {
         let last = lead.count_at().map_or(slot.end, |at| lead.end(slot, word(block, at as usize)));
-        for (start, end) in around.links.words(lead, slot) {
-            let part = block.get((start - slot.start) as usize..(end.min(last) - slot.start) as usize);
-            for stored in part.unwrap_or_default().as_chunks::<8>().0 {
+        for part in lead.parts() {
+            let (start, end) = around.links.place(part, slot);
+            let words = block.get((start - slot.start) as usize..(end.min(last) - slot.start) as usize);
+            let from = Source { role: part.role, ..from };
+            for stored in words.unwrap_or_default().as_chunks::<8>().0 {
                 self.follow(&around, &from, u64::from_le_bytes(*stored));
             }
         }
@@ -289,7 +257,7 @@ impl Search {
     /// The entries of a container whose table is no block: nobody owns it, but what it leads to is held.
     fn new_table(&mut self, around: Around<'_, '_>, range: (u64, u64), from: Source) {
         let mut window = std::mem::replace(&mut self.window, Window::new(0));
-        let from = Source { kind: None, ..from };
+        let from = Source { kind: None, role: Role::Entries, ..from };
         window.words(around.reader, range, |_, stored| {
             self.follow(&around, &from, unmarked(stored));
         });
@@ -322,12 +290,13 @@ impl Search {
             Met::Nothing => {}
             Met::Unread => self.unread = true,
             Met::Block { slot, tag, known } if tag == RAW || owner_of(tag).is_some() => {
-                match from.kind {
-                    Some(kind) if owns => self.claims.claim(*around, (slot, address), kind),
-                    None if owns => self.again.insert(from.id),
-                    Some(_) | None => {}
+                match (from.role, from.kind) {
+                    (Role::Any, Some(kind)) if owns => self.claims.claim(around, (slot, address), kind),
+                    (Role::Any, None) if owns => self.again.insert(from.id),
+                    (Role::Table, Some(kind)) if owns => self.claims.table(index, slot, kind),
+                    _ => {}
                 }
-                if let Some((edges, part)) = edges
+                if let Some((edges, part)) = edges.filter(|_| from.role != Role::Entries)
                     && (!known || edges.is_worth(slot.id))
                 {
                     edges.push(part, from.id, slot.id);
@@ -394,12 +363,15 @@ impl Search {
     /// An object that is not in a pool.
     fn object(&mut self, around: Around<'_, '_>, slot: Slot, kind: u32, bound: u64) {
         let Some(lead) = around.links.get(kind).filter(|lead| !lead.is_leaf()) else { return };
-        let from =
-            Source { id: slot.id, kind: Some(kind), part: Some(Part::Objects).filter(|_| lead.holds), bound };
+        let part = Some(Part::Objects).filter(|_| lead.holds);
+        let from = Source { id: slot.id, kind: Some(kind), part, role: Role::Any, bound };
         let count = lead.count_at().and_then(|at| around.reader.word(slot.start + at));
         let last = count.map_or(slot.end, |count| lead.end(slot, count));
-        for (start, end) in around.links.words(lead, slot).into_iter().filter(|range| range.0 < range.1) {
-            self.range(around, (start, end.min(last)), from);
+        for part in lead.parts() {
+            let (start, end) = around.links.place(part, slot);
+            if start < end.min(last) {
+                self.range(around, (start, end.min(last)), Source { role: part.role, ..from });
+            }
         }
         if self.edges.is_some() && lead.is_container() {
             let mut head = [0; HEAD];
@@ -454,7 +426,8 @@ impl Search {
             from = id + 1;
             // Those of pools were read.
             let pool = id >= self.outside;
-            if pool && !self.again.contains(id) {
+            let table = self.claims.is_table(id);
+            if pool && (table || !self.again.contains(id)) {
                 continue;
             }
             let slot = around.index.slot_near(id, &mut near);
@@ -468,7 +441,9 @@ impl Search {
             let size = if size > WHOLE { size } else { self.length(around, slot, (size, bound)) };
             let end = slot.start + if whole { size } else { 4096 };
             let part = Some(part).filter(|_| !pool);
-            let led = self.range(around, (slot.start, end), Source { id, kind: Some(kind), part, bound });
+            let role = if table { Role::Entries } else { Role::Any };
+            let led =
+                self.range(around, (slot.start, end), Source { id, kind: Some(kind), part, role, bound });
             if let Some((edges, part)) = self.edges.as_mut().zip(part) {
                 edges.end(part, id);
             }
@@ -522,23 +497,5 @@ impl Search {
                 words.fold((0, 0), |(all, good), address| (all + 1, good + u32::from(plausible(address))));
             good * 4 > all
         })
-    }
-}
-
-fn claim(index: &Index, types: &Types<'_>, next: &mut Frontier, id: u32, kind: u32) {
-    match owner_of(index.tag(id)) {
-        None => {
-            index.set_tag(id, owned_tag(kind));
-            next.insert(id);
-        }
-        // Two objects equally near: the plain one owns it, the one that takes part in cycles only looks at it
-        // (an array and the memoryview on it).
-        Some(owner) if owner != kind && next.contains(id) => {
-            let gc = |kind| types.get(kind).is_some_and(Type::has_gc);
-            if gc(owner) && !gc(kind) {
-                index.set_tag(id, owned_tag(kind));
-            }
-        }
-        Some(_) => {}
     }
 }

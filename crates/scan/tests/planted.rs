@@ -198,6 +198,54 @@ gc.collect(); say(); wait()
     }
 }
 
+#[test]
+fn words_that_are_left_in_tables_and_into_small_blocks_take_nothing_from_its_owner() {
+    for python in pythons() {
+        let names = ["Owner", "Stale", "Class"].map(random_name);
+        let [owner, stale, class] = &names;
+        let program = format!(
+            r"{MALLINFO}
+libc.malloc.restype = ctypes.c_void_p; libc.malloc.argtypes = [ctypes.c_size_t]
+class {owner}(ctypes.c_void_p): pass
+class {stale}(ctypes.c_void_p): pass
+class {class}: pass
+def made(size, fill): at = libc.malloc(size); ctypes.memset(at, fill, size); return at
+def put(at, value): ctypes.c_uint64.from_address(at).value = value
+def word(at): return ctypes.c_uint64.from_address(at).value
+def record(value, size=64): at = made(size, 0); put(at, value); return at
+keep, extra = [], []
+def owned(block):
+    keep.append({owner}(record(record(record(block)))))
+    return block
+some = [1, 2, 3, 4]; some.append(5)
+put(word(id(some) + 24) + 7 * 8, owned(made(1 << 20, 1)))
+table = dict(a=1, b=2, c=3)
+put(word(id(table) + 32) + sys.getsizeof(table) - dict.__basicsize__ - 16 - 8, owned(made(2 << 20, 1)))
+one = {class}()
+for number in range(9): setattr(one, 'x%d' % number, number)
+old = owned(made(4 << 20, 1))
+if sys.version_info[:2] in ((3, 11), (3, 12)):
+    values = word(id(one) - 32) if sys.version_info[1] == 11 else word(id(one) - 24) + 1
+    head = ctypes.c_uint8.from_address(values - 1).value
+    assert head >= 16, head
+    put(values - head, old)
+small = record(made(8 << 20, 1), 96)
+owned(small); keep.append({stale}(small + 48))
+gc.collect(); say(); wait()
+"
+        );
+        let target = Target::start(&python, &program);
+        let scan = target.scan();
+        let place = python.display();
+        let owned = [owner, stale].map(|name| row(&scan, name).owned_bytes.0 >> 20);
+        assert_eq!(owned, [15, 0], "{place}");
+        for name in ["list", "dict", class] {
+            let bytes = row(&scan, name).owned_bytes.0;
+            assert!(bytes < 1 << 20, "{place}: {name} owns {bytes}");
+        }
+    }
+}
+
 /// Programs that hold 20 MB each, and the end of the path that must be printed.
 fn holdings(name: &str) -> Vec<(String, String)> {
     let fill = "bytearray(40_000) for _ in range(500)";
