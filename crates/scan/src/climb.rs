@@ -52,6 +52,8 @@ pub(crate) struct Climb {
     /// Further ways down from a node: node, the one below, the word that points to it.
     pub(crate) more: Vec<(u32, u32, u64)>,
     pub(crate) all: u64,
+    /// Bytes each sample stands for: a large one is not outvoted by two small ones.
+    weights: Vec<u64>,
     pub(crate) best: Option<(Top, u64)>,
     cut: bool,
 }
@@ -169,7 +171,7 @@ impl Sampler {
         self.passed += slot.end - slot.start;
         if self.passed > self.next && self.climb.nodes.len() < MOST_SAMPLES {
             self.next = self.passed + self.step / 2;
-            self.climb.sample(slot, None);
+            self.climb.sample(slot, None, self.step);
         }
     }
 
@@ -177,7 +179,7 @@ impl Sampler {
     fn objects(&mut self, ground: &Ground<'_, '_>, samples: &Samples, kind: u32) {
         let room = MOST_SAMPLES.saturating_sub(self.climb.nodes.len());
         for slot in samples.of(ground.index, kind, self.samples).into_iter().take(room) {
-            self.climb.sample(slot, Some(kind));
+            self.climb.sample(slot, Some(kind), self.step);
         }
     }
 }
@@ -201,9 +203,10 @@ fn choose<'r>(rows: &'r [TypeUse], settings: &Settings) -> Vec<&'r TypeUse> {
 }
 
 impl Climb {
-    fn sample(&mut self, slot: Slot, kind: Option<u32>) {
+    fn sample(&mut self, slot: Slot, kind: Option<u32>, step: u64) {
         let number = self.nodes.len() as u32;
         self.all |= 1 << number;
+        self.weights.push(step.max(slot.end - slot.start));
         self.seen.insert(slot.id, number);
         self.nodes.push(Node { slot, kind, below: None, samples: 1 << number, level: 0, many: false });
     }
@@ -223,16 +226,26 @@ impl Climb {
 
     /// Keeps `top` if it holds more samples than what was found so far.
     fn offer(&mut self, top: Top, samples: u64) {
-        let more = self.best.as_ref().is_none_or(|(_, best)| best.count_ones() < samples.count_ones());
+        let more = self.best.as_ref().is_none_or(|(_, best)| self.weight(*best) < self.weight(samples));
         if more {
             self.best = Some((top, samples));
         }
     }
 
-    /// Share of the samples that the best holder holds.
-    pub(crate) fn share(&self) -> f64 {
-        let held = self.best.as_ref().map_or(0, |(_, samples)| samples.count_ones());
-        f64::from(held) / f64::from(self.all.count_ones().max(1))
+    /// Bytes that some samples stand for.
+    fn weight(&self, samples: u64) -> u64 {
+        let chosen = self.weights.iter().enumerate().filter(|(number, _)| samples >> number & 1 == 1);
+        chosen.fold(0, |sum: u64, (_, weight)| sum.saturating_add(*weight))
+    }
+
+    /// The samples that the best holder holds.
+    fn held(&self) -> u64 {
+        self.best.as_ref().map_or(0, |(_, samples)| *samples)
+    }
+
+    /// Share of the bytes looked at that the best holder holds.
+    fn share(&self) -> f64 {
+        self.weight(self.held()) as f64 / self.weight(self.all).max(1) as f64
     }
 }
 
@@ -269,7 +282,9 @@ fn ascend(ground: &Ground<'_, '_>, (tree, ways): (&Tree<'_>, &Ways), climb: &mut
             let Some(number) = number else { break };
             climb.parents.insert(below, number);
             climb.nodes[number as usize].samples |= 1 << sample;
-            if namer.is_end(&climb.nodes[number as usize]) {
+            let node = climb.nodes[number as usize];
+            let kept = ways.above(node.slot.id).and_then(|(slot, _)| object_of(ground.index.tag(slot.id)));
+            if namer.is_end(&node, kept) {
                 ends.push(number);
                 break;
             }
@@ -295,6 +310,7 @@ fn report(ground: &Ground<'_, '_>, row: &TypeUse, climb: &Climb) -> Holders {
         count: row.count,
         bytes: row.bytes(),
         samples: u64::from(climb.all.count_ones()),
+        agree: u64::from(climb.held().count_ones()),
         share,
         ..Holders::default()
     };

@@ -61,15 +61,16 @@ impl Namer<'_, '_> {
         self.kind(node).map_or(node.slot.start, |found| object_at(self.ground, node.slot, found))
     }
 
-    /// Whether a climb ends at a node: a module's namespace, a class, a frame.
-    pub(crate) fn is_end(&self, node: &Node) -> bool {
+    /// Whether a climb ends at a node: a module's namespace, a class, a frame that no other object than a frame (`above`)
+    /// keeps. What a generator or a traceback keeps is no running function.
+    pub(crate) fn is_end(&self, node: &Node, above: Option<u32>) -> bool {
         let Some(found) = self.kind(node) else { return false };
         let space = || names::is_namespace(self.ground.reader, self.version(), self.begin(node));
         match found.family() {
             Family::Type => true,
             Family::Dict => space(),
             Family::Int | Family::List | Family::Tuple | Family::Bytes | Family::Str | Family::Other => {
-                self.is_old_frame(found)
+                self.is_old_frame(found) && above.is_none_or(|above| node.kind == Some(above))
             }
         }
     }
@@ -125,9 +126,12 @@ impl Namer<'_, '_> {
 
     fn old_local(&self, node: &Node, found: &Type, at: u64) -> Option<Top> {
         let (below, place) = node.below?;
+        Some(Top { node: below, name: self.old_local_at(found, at, place)?, what: "local" })
+    }
+
+    fn old_local_at(&self, found: &Type, at: u64, place: u64) -> Option<String> {
         let index = place.checked_sub(at + found.basic - 8)? / 8;
-        let name = self.named_local(self.word(at + 32)?, index, CODE_OLD.0, CODE_OLD.1)?;
-        Some(Top { node: below, name, what: "local" })
+        self.named_local(self.word(at + 32)?, index, CODE_OLD.0, CODE_OLD.1)
     }
 
     fn is_old_frame(&self, found: &Type) -> bool {
@@ -136,6 +140,12 @@ impl Namer<'_, '_> {
 
     /// The local at an address in the memory where frames of running functions lie.
     pub(crate) fn local(&self, at: u64, node: u32) -> Option<Top> {
+        self.local_after(0, at).map(|name| Top { node, name, what: "local" })
+    }
+
+    /// The name of the local at an address, whose frame begins no earlier than `least`: in an object that has its frame
+    /// within it, as a generator has, or an exception's traceback.
+    fn local_after(&self, least: u64, at: u64) -> Option<String> {
         let to_locals = match self.version() {
             version if version >= Version(3, 14) => 80,
             version if version >= Version(3, 12) => 72,
@@ -144,13 +154,12 @@ impl Namer<'_, '_> {
         };
         let code_type = self.ground.code_type?;
         let (names, function) = CODE_NEW;
-        (0..MOST_LOCALS)
-            .find_map(|index| {
-                let code = self.word(at.checked_sub(index * 8 + to_locals)?)? & !3;
-                let is_code = plausible(code) && self.word(code + 8) == Some(code_type);
-                is_code.then(|| self.named_local(code, index, names, function)).flatten()
-            })
-            .map(|name| Top { node, name, what: "local" })
+        (0..MOST_LOCALS).find_map(|index| {
+            let frame = at.checked_sub(index * 8 + to_locals).filter(|frame| *frame >= least)?;
+            let code = self.word(frame)? & !3;
+            let is_code = plausible(code) && self.word(code + 8) == Some(code_type);
+            is_code.then(|| self.named_local(code, index, names, function)).flatten()
+        })
     }
 
     fn named_local(&self, code: u64, index: u64, names: u64, function: u64) -> Option<String> {
@@ -177,7 +186,14 @@ impl Namer<'_, '_> {
             (_, Some(inside)) => self.split_attribute(found, place, inside).map(|name| format!(".{name}")),
             (Family::Dict, None) if in_new_table(node) => self.key_at(place).map(|key| format!("['{key}']")),
             (_, None) if in_new_table(node) => None,
-            (_, None) => self.attribute(found, at, place).map(|name| format!(".{name}")),
+            (_, None) => {
+                let attribute = self.attribute(found, at, place).map(|name| format!(".{name}"));
+                let local = || match self.is_old_frame(found) {
+                    true => self.old_local_at(found, at, place),
+                    false => self.local_after(at, place),
+                };
+                attribute.or_else(|| local().map(|name| format!(" ({name})")))
+            }
         }
     }
 
@@ -224,10 +240,11 @@ impl Namer<'_, '_> {
             return Some("__dict__".to_owned());
         }
         let members = self.word(found.address + 240).filter(|members| plausible(*members))?;
-        (0..MOST_MEMBERS).map(|number| members + number * 40).find_map(|member| {
-            let name = self.word(member)?;
-            (name != 0 && self.word(member + 16)? == offset).then(|| self.ground.reader.text(name)).flatten()
-        })
+        let table = (0..MOST_MEMBERS).map(|number| members + number * 40);
+        let mut named =
+            table.map_while(|member| Some((member, self.word(member).filter(|name| *name != 0)?)));
+        let (_, name) = named.find(|(member, _)| self.word(member + 16) == Some(offset))?;
+        self.ground.reader.text(name)
     }
 
     /// The name of an instance attribute by its number: classes of Python keep the names they saw.

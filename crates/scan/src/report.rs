@@ -257,7 +257,10 @@ pub struct Holders {
     pub path: Vec<HolderStep>,
     /// The path as one line: `ImagingCore <- Image.im <- dict['image'] <- list of 663 <- global ROWS of module data`.
     pub text: String,
-    /// Share of the sampled instances this path holds, 0 to 1.
+    /// Sampled instances this path holds.
+    #[serde(default)]
+    pub agree: u64,
+    /// Share of their bytes, 0 to 1: a large instance counts for more than a small one.
     pub share: f64,
     /// Why there is no single holder; empty when there is one.
     pub doubt: String,

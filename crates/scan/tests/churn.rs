@@ -61,7 +61,7 @@ print(json.dumps({{}}), flush=True)
 #[test]
 fn a_thread_heap_that_has_grown_since_the_mappings_were_read_is_walked() {
     for python in pythons() {
-        let program = r#"
+        let program = r"
 import json, sys, threading
 kept = []
 def work():
@@ -72,13 +72,18 @@ def work():
 thread = threading.Thread(target=work, daemon=True)
 thread.start()
 thread.join()
-"#;
+";
         let mut target = Target::start(&python, program);
         let (before, facts) = (live::Live::open(target.pid()), target.facts());
         target.step();
         let scan = lowtide_scan::scan(&before, &facts, &Settings { climbs: 0, ..Settings::default() });
         let owned = targets::row(&scan, "bytearray").owned_bytes.0;
         // The hundred of before; of those that came since only what lies in the old mapping.
-        assert!((9_800_000..10_400_000).contains(&owned), "{}: {owned} bytes, {:?}", python.display(), scan.coverage);
+        assert!(
+            (9_800_000..10_400_000).contains(&owned),
+            "{}: {owned} bytes, {:?}",
+            python.display(),
+            scan.coverage
+        );
     }
 }

@@ -274,7 +274,34 @@ fn holdings(name: &str) -> Vec<(String, String)> {
             whole(&format!("def fun{name}():\n    {name} = [{fill}]\n    say(); wait()\nfun{name}()")),
             format!("list of 500 <- local {name} of function fun{name}"),
         ),
+        (
+            whole(&format!(
+                "def fun{name}():\n    {name} = [{fill}]\n    while True: yield\nkeep = fun{name}()\nnext(keep)"
+            )),
+            format!("local {name} of function fun{name}"),
+        ),
+        (
+            whole(&format!(
+                "keep = []\ndef fun{name}():\n    first, {name} = 1, bytearray(40_000)\n    try: raise ValueError\n    except ValueError as error: keep.append(error)\nfor _ in range(500): fun{name}()"
+            )),
+            format!("local {name} of function fun{name}"),
+        ),
     ]
+}
+
+#[test]
+fn one_large_object_is_not_outvoted_by_small_ones() {
+    for python in pythons() {
+        let name = random_name("large");
+        let program = format!(
+            "{MALLINFO}\n{name} = [None] * 4_000_000\nother, another, third = ([None] * 400_000 for _ in range(3))\nsay(); wait()\n"
+        );
+        let scan = Target::start(&python, &program).scan();
+        let held = scan.holders.iter().find(|held| held.name == "list").expect("a list holds most");
+        let end = format!("list <- global {name} of module __main__");
+        assert!(held.text == end && held.doubt.is_empty(), "{}: {held:?}", python.display());
+        assert!(held.share > 0.7 && held.agree < held.samples, "{}: {held:?}", python.display());
+    }
 }
 
 #[test]

@@ -215,13 +215,16 @@ fn holders_text(holders: &[&Holders]) -> String {
             continue;
         }
         let _ = writeln!(text, "  {what} held by {}", plain(&found.text, PATH_CHARS));
-        let agree = (found.share * found.samples as f64).round();
         let doubt = if found.doubt.is_empty() {
             String::new()
         } else {
             format!("; {}", plain(&found.doubt, PATH_CHARS))
         };
-        let _ = writeln!(text, "    {agree:.0} of {} objects looked at agree{doubt}", found.samples);
+        let uneven = (found.share - found.agree as f64 / found.samples.max(1) as f64).abs() > 0.05;
+        let bytes =
+            if uneven { format!(", {:.0} % of the bytes", found.share * 100.0) } else { String::new() };
+        let _ =
+            writeln!(text, "    {} of {} objects looked at agree{bytes}{doubt}", found.agree, found.samples);
     }
     if text.is_empty() { text } else { format!("\n  who holds it\n{text}") }
 }

@@ -119,6 +119,9 @@ struct Holder {
     #[serde(default)]
     text: String,
     #[serde(default)]
+    /// Not in scans of older versions.
+    agree: Option<f64>,
+    #[serde(default)]
     share: f64,
     #[serde(default)]
     doubt: String,
@@ -204,7 +207,7 @@ fn holders(newest: &Told, shown: &[TypeRow]) -> Vec<HolderRow> {
             .filter(|step| !step.is_empty())
             .map(str::to_owned)
             .collect(),
-        agree: (holder.share * holder.samples).round(),
+        agree: holder.agree.unwrap_or_else(|| (holder.share * holder.samples).round()),
         samples: holder.samples,
         doubt: clean(&holder.doubt, LONGEST_WAY),
     };
