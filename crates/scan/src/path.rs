@@ -188,9 +188,9 @@ impl Namer<'_, '_> {
             (_, None) if in_new_table(node) => None,
             (_, None) => {
                 let attribute = self.attribute(found, at, place).map(|name| format!(".{name}"));
-                let local = || match self.is_old_frame(found) {
-                    true => self.old_local_at(found, at, place),
-                    false => self.local_after(at, place),
+                let local = || {
+                    let old = self.is_old_frame(found);
+                    if old { self.old_local_at(found, at, place) } else { self.local_after(at, place) }
                 };
                 attribute.or_else(|| local().map(|name| format!(" ({name})")))
             }
