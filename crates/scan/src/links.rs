@@ -18,6 +18,8 @@ const SET: (usize, usize) = (32, 40);
 const LIST_END: u64 = 40;
 const DICT_END: u64 = 48;
 const SET_END: u64 = 200;
+/// How long the head of an instance's values can be: a byte for each of up to thirty, and two.
+const VALUES_HEADS: [usize; 4] = [8, 16, 24, 32];
 /// Where an object has the number of its entries, if it has some.
 const COUNT: u64 = 16;
 /// Bytes of the head of a container that tell its table.
@@ -239,6 +241,25 @@ impl Links {
         let head = block.get(self.skip as usize..).and_then(<[u8]>::first_chunk);
         head.and_then(|head| Table::length(head, self.version, size.saturating_sub(self.overhead)))
             .map_or(size, |length| length + self.skip)
+    }
+
+    /// Bytes at the beginning of a block that is no object which are no pointers: the values of an instance (3.11 and 3.12) come
+    /// behind the order in which they were set, and what is unused of that is left from before.
+    #[inline]
+    pub(crate) fn unused(&self, block: &[u8]) -> usize {
+        if !matches!(self.version, Version(3, 11 | 12)) {
+            return 0;
+        }
+        let block = block.get(self.skip as usize..).unwrap_or_default();
+        let is_head = |length: &usize| {
+            let Some([order @ .., set, told]) = block.get(..*length) else { return false };
+            let most = order.len();
+            let places = order.iter().rev().take(usize::from(*set));
+            usize::from(*told) == *length
+                && usize::from(*set) <= most
+                && places.fold(true, |fits, place| fits & (usize::from(*place) < most))
+        };
+        VALUES_HEADS.into_iter().find(is_head).map_or(0, |length| length + self.skip as usize)
     }
 
     /// The entries of a container whose table is in no block that was seen: it grew while the scan went on, and a container

@@ -239,7 +239,8 @@ impl Search {
     fn raw(&mut self, around: Around<'_, '_>, block: &[u8], start: u64, from: Source) {
         let names = &around.types.names;
         let block = &block[..(around.links.length(block, block.len() as u64) as usize).min(block.len())];
-        for (number, stored) in (0..).zip(block.as_chunks::<8>().0) {
+        let unused = around.links.unused(block) / 8;
+        for (number, stored) in (0..).zip(block.as_chunks::<8>().0).skip(unused) {
             let stored = u64::from_le_bytes(*stored);
             if let Some(suspect) = names.get(stored)
                 && self.found.places.len() < MOST_FOUND

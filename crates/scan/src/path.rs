@@ -319,6 +319,8 @@ pub(crate) fn describe(namer: &Namer<'_, '_>, climb: &Climb, top: &Top) -> (Vec<
 pub(crate) fn common(namer: &Namer<'_, '_>, climb: &Climb) -> (Vec<HolderStep>, String) {
     let numbered = climb.nodes.iter().enumerate().filter(|(_, node)| node.kind.is_some() && node.level > 0);
     let most = numbered.max_by_key(|(_, node)| (node.samples.count_ones(), std::cmp::Reverse(node.level)));
+    // What leads to a few of them only tells nothing of the rest.
+    let most = most.filter(|(_, node)| node.samples.count_ones() * 2 >= climb.all.count_ones());
     let path = most.map_or_else(Vec::new, |(number, _)| steps(namer, climb, number as u32));
     let text = line(&path, None);
     (path, text)

@@ -290,6 +290,34 @@ fn holdings(name: &str) -> Vec<(String, String)> {
 }
 
 #[test]
+fn what_is_left_before_the_values_of_an_instance_holds_nothing() {
+    for python in pythons() {
+        let (name, other) = (random_name("deep"), random_name("Other"));
+        let program = format!(
+            r"{MALLINFO}
+class {other}: pass
+one = {other}()
+for number in range(9): setattr(one, 'x%d' % number, number)
+{name} = dict(a=dict(b=dict(c=dict(d=[bytearray(40_000) for _ in range(500)]))))
+if sys.version_info[:2] in ((3, 11), (3, 12)):
+    word = lambda at: ctypes.c_uint64.from_address(at).value
+    values = word(id(one) - 32) if sys.version_info[1] == 11 else word(id(one) - 24) + 1
+    head = ctypes.c_uint8.from_address(values - 1).value
+    assert head >= 16, head
+    ctypes.c_uint64.from_address(values - head).value = id({name}['a']['b']['c']['d'])
+gc.collect(); say(); wait()
+"
+        );
+        let scan = Target::start(&python, &program).scan();
+        let held = scan.holders.first().expect("bytearrays hold most");
+        let end = format!(
+            "<- dict['d'] of 1 <- dict['c'] of 1 <- dict['b'] of 1 <- dict['a'] of 1 <- global {name} of module __main__"
+        );
+        assert!(held.text.ends_with(&end) && held.share > 0.9, "{}: {held:?}", python.display());
+    }
+}
+
+#[test]
 fn one_large_object_is_not_outvoted_by_small_ones() {
     for python in pythons() {
         let name = random_name("large");
