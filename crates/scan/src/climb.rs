@@ -129,17 +129,21 @@ impl Begun<'_> {
         wanted
     }
 
+    /// The words by which the samples are held, all the way up.
+    pub(crate) fn ways(&self, ground: &Ground<'_, '_>, tree: &Tree<'_>, levels: usize) -> Ways {
+        Ways::find(ground, tree, &self.climbs, levels, ground.limit())
+    }
+
     /// Goes up.
     pub(crate) fn end(
         mut self,
         ground: &Ground<'_, '_>,
-        tree: &Tree<'_>,
+        (tree, ways): (&Tree<'_>, &Ways),
         settings: &Settings,
     ) -> Vec<Holders> {
-        let ways = Ways::find(ground, tree, &self.climbs, settings.levels, ground.limit());
         for climb in &mut self.climbs {
             climb.cut = tree.cut || ways.cut;
-            ascend(ground, (tree, &ways), climb, settings.levels);
+            ascend(ground, (tree, ways), climb, settings.levels);
         }
         self.chosen.iter().zip(&self.climbs).map(|(row, climb)| report(ground, row, climb)).collect()
     }

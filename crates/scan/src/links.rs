@@ -262,6 +262,14 @@ impl Links {
         VALUES_HEADS.into_iter().find(is_head).map_or(0, |length| length + self.skip as usize)
     }
 
+    /// Where the entries of a list lie, if that is one.
+    pub(crate) fn list_entries(&self, reader: &Reader<'_>, index: &Index, slot: Slot) -> Option<(u64, u64)> {
+        let lead = object_of(index.tag(slot.id)).and_then(|kind| self.get(kind))?;
+        let at = slot.start.checked_add(lead.at).filter(|_| lead.table == Container::List)?;
+        let (count, table) = (reader.word(at + LIST.0 as u64)?, reader.word(at + LIST.1 as u64)?);
+        Some((table, table.checked_add(count.min(MOST_ENTRIES) * 8)?))
+    }
+
     /// The entries of a container whose table is in no block that was seen: it grew while the scan went on, and a container
     /// that grows is the very one that is looked for.
     pub(crate) fn new_table(

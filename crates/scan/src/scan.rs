@@ -16,6 +16,7 @@ use crate::totals::{Totals, totals};
 use crate::tree::Tree;
 use crate::types::{Types, Version, own_type};
 use lowtide_model::Bytes;
+use rustc_hash::FxHashSet;
 
 /// Bytes of the head that Python's debug hooks put before each block.
 const DEBUG_HEAD: usize = 16;
@@ -24,6 +25,9 @@ const OWN_READS: u64 = 8;
 
 /// The search for holders may read this many times what is resident, and so may what comes after it.
 const CLIMB_READS: u64 = 4;
+
+/// Searches for ways up, at most: one more whenever a way turns out to go through a word that is left from before.
+const SEARCHES: usize = 4;
 
 /// Scans a process.
 pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
@@ -90,8 +94,20 @@ fn holders(
     settings: &Settings,
 ) -> (Vec<Holders>, u64) {
     let begun = climb::begin(ground, samples, rows, settings);
-    let tree = Tree::grow(ground, graph, begun.wanted(ground));
-    (begun.end(ground, &tree, settings), tree.own_bytes() + graph.own_bytes())
+    let mut stale = FxHashSet::default();
+    let (mut tree, mut ways) = (None, None);
+    for _ in 0..SEARCHES {
+        let grown = Tree::grow(ground, graph, begun.wanted(ground), &stale);
+        let found = begun.ways(ground, &grown, settings.levels);
+        let left = found.stale(ground);
+        (tree, ways) = (Some(grown), Some(found));
+        if left.is_empty() {
+            break;
+        }
+        stale.extend(left);
+    }
+    let Some((tree, ways)) = tree.zip(ways) else { return Default::default() };
+    (begun.end(ground, (&tree, &ways), settings), tree.own_bytes() + graph.own_bytes())
 }
 
 /// The interpreter, as far as a scan needs it.

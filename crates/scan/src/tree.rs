@@ -13,7 +13,7 @@ use crate::names;
 use crate::reader::{Window, word};
 use crate::stacks::live_stacks;
 use crate::types::{Family, Type, Version};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Levels of the search: a linked list can be long.
 const MOST_LEVELS: usize = 1 << 16;
@@ -60,8 +60,14 @@ impl Tree<'_> {
 }
 
 impl<'g> Tree<'g> {
-    /// Searches until the ways to all of `wanted` are known, or everything was looked at.
-    pub(crate) fn grow(ground: &Ground<'_, '_>, graph: &'g Graph, wanted: Frontier) -> Self {
+    /// Searches until the ways to all of `wanted` are known, or everything was looked at; never from the first to the second of
+    /// `stale`.
+    pub(crate) fn grow(
+        ground: &Ground<'_, '_>,
+        graph: &'g Graph,
+        wanted: Frontier,
+        stale: &FxHashSet<(u32, u32)>,
+    ) -> Self {
         let slots = ground.index.slots();
         let tree = Self {
             graph,
@@ -71,7 +77,7 @@ impl<'g> Tree<'g> {
             cut: graph.full,
         };
         let mut search =
-            Search { ground, tree, next: Frontier::new(slots), spare: Frontier::new(slots), wanted };
+            Search { ground, tree, next: Frontier::new(slots), spare: Frontier::new(slots), wanted, stale };
         search.modules();
         search.run();
         if !search.wanted.is_empty() && !search.tree.cut {
@@ -90,6 +96,7 @@ struct Search<'a, 'b, 'c, 'g> {
     spare: Frontier,
     /// What is asked for and was not reached yet.
     wanted: Frontier,
+    stale: &'c FxHashSet<(u32, u32)>,
 }
 
 impl Search<'_, '_, '_, '_> {
@@ -171,12 +178,15 @@ impl Search<'_, '_, '_, '_> {
     }
 
     fn block(&mut self, id: u32, cursors: &mut Cursors) {
-        let Self { tree, next, wanted, .. } = self;
+        let Self { tree, next, wanted, stale, .. } = self;
         let graph = tree.graph;
         let Some(above) = graph.lists.number(id) else { return };
         let object = object_of(self.ground.index.tag(id)).is_some();
         let what = if object { What::Object } else { What::Other };
         graph.below(id, what, cursors, |below| {
+            if !stale.is_empty() && stale.contains(&(id, below)) {
+                return;
+            }
             if let Some(number) = graph.lists.number(below) {
                 if !tree.above.is_reached(number) {
                     tree.above.set(number, above);

@@ -56,6 +56,20 @@ impl Ways {
         ways
     }
 
+    /// Words behind the last entry of a list that some way goes through: its table has room to grow, and what is there is left
+    /// from before. Each as the table and the block that it only seems to hold.
+    pub(crate) fn stale(&self, ground: &Ground<'_, '_>) -> Vec<(u32, u32)> {
+        let behind = |(below, (table, place)): (&u32, &(Slot, u64))| {
+            let (list, _) = self.above(table.id)?;
+            let entries = ground.links.list_entries(ground.reader, ground.index, list)?;
+            let left =
+                (table.start..table.end).contains(&entries.0) && !(entries.0..entries.1).contains(place);
+            left.then_some((table.id, *below))
+        };
+        let apart = |(_, (table, _)): &(&u32, &(Slot, u64))| object_of(ground.index.tag(table.id)).is_none();
+        self.above.iter().filter(apart).filter_map(behind).collect()
+    }
+
     /// The block above, and the word there that points to this one.
     pub(crate) fn above(&self, id: u32) -> Option<(Slot, u64)> {
         self.above.get(&id).copied()

@@ -290,7 +290,7 @@ fn holdings(name: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn what_is_left_before_the_values_of_an_instance_holds_nothing() {
+fn what_is_left_beside_entries_and_values_holds_nothing() {
     for python in pythons() {
         let (name, other) = (random_name("deep"), random_name("Other"));
         let program = format!(
@@ -299,8 +299,12 @@ class {other}: pass
 one = {other}()
 for number in range(9): setattr(one, 'x%d' % number, number)
 {name} = dict(a=dict(b=dict(c=dict(d=[bytearray(40_000) for _ in range(500)]))))
+word = lambda at: ctypes.c_uint64.from_address(at).value
+room = []
+for number in range(5): room.append(number)
+assert word(id(room) + 32) > 6
+ctypes.c_uint64.from_address(word(id(room) + 24) + 6 * 8).value = id({name}['a']['b']['c']['d'])
 if sys.version_info[:2] in ((3, 11), (3, 12)):
-    word = lambda at: ctypes.c_uint64.from_address(at).value
     values = word(id(one) - 32) if sys.version_info[1] == 11 else word(id(one) - 24) + 1
     head = ctypes.c_uint8.from_address(values - 1).value
     assert head >= 16, head
