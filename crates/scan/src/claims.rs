@@ -7,6 +7,7 @@
 
 use crate::frontier::Frontier;
 use crate::index::{CHUNK_HEAD, Index, RAW, Slot, owned_tag, owner_of};
+use crate::natives::Place;
 use crate::own::Around;
 use crate::types::{Type, Types};
 use rustc_hash::FxHashMap;
@@ -37,15 +38,15 @@ impl Claims {
         self.tables.grow(slots);
     }
 
-    /// A word of an object of type `kind`, or of a block that those own, leads to `address` in a block.
+    /// An object of type `kind`, or a block that those own, leads to a block.
     #[inline]
-    pub(crate) fn claim(&mut self, around: &Around<'_, '_>, (slot, address): (Slot, u64), kind: u32) {
-        if !begins(slot, address, around.types.skip() as u64) && self.inside.len() < MOST_INSIDE {
-            if around.index.tag(slot.id) == RAW {
-                self.inside.entry(slot.id).or_insert(kind);
+    pub(crate) fn claim(&mut self, around: &Around<'_, '_>, (id, place): (u32, Place), kind: u32) {
+        if place == Place::Inside && self.inside.len() < MOST_INSIDE {
+            if around.index.tag(id) == RAW {
+                self.inside.entry(id).or_insert(kind);
             }
-        } else if !self.is_table(slot.id) {
-            claim(around.index, around.types, &mut self.next, slot.id, kind);
+        } else if !self.is_table(id) {
+            claim(around.index, around.types, &mut self.next, id, kind);
         }
     }
 
@@ -77,12 +78,12 @@ impl Claims {
     }
 }
 
-/// Whether a pointer leads to where a block begins: `skip` is what a debug allocator puts before it.
+/// Where a pointer leads to in a block: `skip` is what a debug allocator puts before it.
 #[inline]
-fn begins(slot: Slot, address: u64, skip: u64) -> bool {
+pub(crate) fn place(slot: Slot, address: u64, skip: u64) -> Place {
     let inside = address - slot.start;
-    inside <= BEGINNING + skip
-        || slot.end - slot.start >= LARGE && slot.start % PAGE == CHUNK_HEAD && inside < PAGE
+    let own_mapping = slot.end - slot.start >= LARGE && slot.start % PAGE == CHUNK_HEAD;
+    if inside <= BEGINNING + skip || own_mapping && inside < PAGE { Place::Begin } else { Place::Inside }
 }
 
 fn claim(index: &Index, types: &Types<'_>, next: &mut Frontier, id: u32, kind: u32) {

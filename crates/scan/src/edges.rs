@@ -6,7 +6,7 @@
 //! nowhere, and that is forgotten in the end ([`Edges::forget_dead_ends`]). A list is a head (how far from the block before, how many) and the blocks it leads to, each as the
 //! difference to the one before it; the first one as the difference to the first of the list before.
 
-mod layer;
+pub(crate) mod layer;
 #[cfg(test)]
 mod tests;
 
@@ -27,9 +27,9 @@ pub(crate) struct Edges {
     late: Layer,
     /// Objects that are not in pools.
     objects: Layer,
-    /// Other blocks that objects lead to directly and that are none.
-    tables: Layer,
-    /// All other blocks, and those of pools that were put off, in any order: every list has a mark.
+    /// Blocks that are none and not in pools.
+    natives: Layer,
+    /// Blocks of pools that were put off, in any order: every list has a mark.
     others: Layer,
     /// Blocks that have a list.
     has: Vec<u64>,
@@ -97,7 +97,7 @@ pub(crate) enum Part {
     Pools,
     Late,
     Objects,
-    Tables,
+    Natives,
     Others,
 }
 
@@ -114,7 +114,7 @@ impl Edges {
             pools: Layer::default(),
             late: Layer::default(),
             objects: Layer::default(),
-            tables: Layer::default(),
+            natives: Layer::default(),
             others: Layer { all_marked: true, ..Layer::default() },
             has: Vec::new(),
             worth: Vec::new(),
@@ -362,7 +362,7 @@ impl Edges {
             Part::Pools => &mut self.pools,
             Part::Late => &mut self.late,
             Part::Objects => &mut self.objects,
-            Part::Tables => &mut self.tables,
+            Part::Natives => &mut self.natives,
             Part::Others => &mut self.others,
         };
         if part == Part::Others {
@@ -375,29 +375,29 @@ impl Edges {
             layer.push(id, targets);
         }
         if self.own_bytes() > self.most_bytes {
-            (self.pools, self.late, self.objects, self.tables, self.others) = Default::default();
+            (self.pools, self.late, self.objects, self.natives, self.others) = Default::default();
             self.full = true;
         }
     }
 
     /// Bytes this takes.
     pub(crate) fn own_bytes(&self) -> u64 {
-        let layers = [&self.pools, &self.late, &self.objects, &self.tables, &self.others];
+        let layers = [&self.pools, &self.late, &self.objects, &self.natives, &self.others];
         layers.iter().map(|layer| layer.own_bytes()).sum::<u64>() + self.has.len() as u64 * 24
     }
 
     /// All lists are made: from now on they can be read.
     pub(crate) fn finish(mut self) -> Graph {
         self.others.marks.sort_unstable_by_key(|mark| (mark.id, mark.at));
-        let Self { pools, late, objects, tables, others, .. } = &mut self;
-        for layer in [pools, late, objects, tables, others] {
+        let Self { pools, late, objects, natives, others, .. } = &mut self;
+        for layer in [pools, late, objects, natives, others] {
             layer.marks.shrink_to_fit();
         }
         if self.full {
             self.has = Vec::new();
         }
-        let Self { pools, late, objects, tables, others, has, full, .. } = self;
-        Graph { pools, late, objects, tables, others, lists: Ranked::new(has), full }
+        let Self { pools, late, objects, natives, others, has, full, .. } = self;
+        Graph { pools, late, objects, natives, others, lists: Ranked::new(has), full }
     }
 }
 
@@ -425,7 +425,7 @@ pub(crate) struct Graph {
     pools: Layer,
     late: Layer,
     objects: Layer,
-    tables: Layer,
+    natives: Layer,
     others: Layer,
     /// Blocks that have a list, each with its number.
     pub(crate) lists: Ranked,
@@ -439,7 +439,7 @@ pub(crate) struct Cursors {
     pools: Cursor,
     late: Cursor,
     objects: Cursor,
-    tables: Cursor,
+    natives: Cursor,
 }
 
 /// Whether a block is an object.
@@ -457,7 +457,7 @@ impl Graph {
 
     /// Bytes this takes.
     pub(crate) fn own_bytes(&self) -> u64 {
-        let layers = [&self.pools, &self.late, &self.objects, &self.tables, &self.others];
+        let layers = [&self.pools, &self.late, &self.objects, &self.natives, &self.others];
         layers.iter().map(|layer| layer.own_bytes()).sum::<u64>() + self.lists.own_bytes()
     }
 
@@ -474,7 +474,7 @@ impl Graph {
         let found = self.pools.visit(id, &mut cursors.pools, &mut each)
             || self.late.visit(id, &mut cursors.late, &mut each)
             || self.objects.visit(id, &mut cursors.objects, &mut each);
-        if found || what == What::Other && self.tables.visit(id, &mut cursors.tables, &mut each) {
+        if found || what == What::Other && self.natives.visit(id, &mut cursors.natives, &mut each) {
             return;
         }
         let marks = &self.others.marks;

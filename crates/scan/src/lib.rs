@@ -22,6 +22,7 @@ mod links;
 mod mappings;
 mod memory;
 mod names;
+mod natives;
 mod own;
 mod path;
 mod pool;

@@ -235,12 +235,13 @@ impl Links {
         (start + part.from, start + part.to.min(size).max(part.from))
     }
 
-    /// How many bytes of a block that is no object can be pointers, by its beginning and its size.
+    /// How many bytes of a block that is no object can be pointers, by its beginning and its size, where it looks like the table
+    /// of a dict.
     #[inline]
-    pub(crate) fn length(&self, block: &[u8], size: u64) -> u64 {
+    pub(crate) fn length(&self, block: &[u8], size: u64) -> Option<u64> {
         let head = block.get(self.skip as usize..).and_then(<[u8]>::first_chunk);
         head.and_then(|head| Table::length(head, self.version, size.saturating_sub(self.overhead)))
-            .map_or(size, |length| length + self.skip)
+            .map(|length| length + self.skip)
     }
 
     /// Bytes at the beginning of a block that is no object which are no pointers: the values of an instance (3.11 and 3.12) come

@@ -4,11 +4,12 @@
 //! Pillow or torch. Text, digits and bytes are barred as sources: data there can look like pointers.
 //! Depth does not help: a search in depth gave 38 MB of weights to the wrong type.
 
-use crate::claims::Claims;
+use crate::claims::{Claims, place};
 use crate::edges::{Edges, Graph, Part, Until};
 use crate::frontier::Frontier;
 use crate::index::{Index, Leads, Met, Near, POOL_HEAD, Pool, RAW, Slot, Tag, Wanted, object_of, owner_of};
 use crate::links::{HEAD, Lead, Links, Role, unmarked};
+use crate::natives::Natives;
 use crate::presample::Samples;
 use crate::reader::{Reader, Window, plausible, word};
 use crate::suspects::{LARGEST_TABLE, MOST_FOUND, Place};
@@ -19,6 +20,8 @@ use std::ops::Range;
 const WHOLE: u64 = 64 << 10;
 /// One word of this many must be a pointer for a large block to be read on.
 const DENSITY: u64 = 8;
+/// The part of own memory for what blocks that are no objects lead to.
+const NATIVES_SHARE: u64 = 4;
 /// Levels of the search; a chain of native records can be long.
 const MOST_LEVELS: usize = 4096;
 
@@ -56,6 +59,8 @@ pub(crate) struct Search {
     spare: Frontier,
     /// Raw blocks of pools that lead to raw blocks: those are claimed when it is known who owns the first.
     again: Frontier,
+    /// What blocks that are no objects and not in pools lead to.
+    natives: Natives,
     window: Window,
     edges: Option<Edges>,
     pub(crate) samples: Option<Samples>,
@@ -93,12 +98,13 @@ struct Source {
 }
 
 impl Search {
-    /// `remember` is own memory for remembering who leads to whom, where that is asked for.
-    pub(crate) fn new(remember: Option<u64>, limit: u64) -> Self {
+    /// `remember` is own memory for remembering who leads to whom, where that is asked for; `most` is all that may be used.
+    pub(crate) fn new(remember: Option<u64>, most: u64, limit: u64) -> Self {
         Self {
             claims: Claims::default(),
             spare: Frontier::default(),
             again: Frontier::default(),
+            natives: Natives::new(most / NATIVES_SHARE),
             window: Window::for_scattered(64 << 10),
             edges: remember.map(Edges::new),
             samples: remember.map(|_| Samples::new()),
@@ -238,7 +244,9 @@ impl Search {
     #[inline]
     fn raw(&mut self, around: Around<'_, '_>, block: &[u8], start: u64, from: Source) {
         let names = &around.types.names;
-        let block = &block[..(around.links.length(block, block.len() as u64) as usize).min(block.len())];
+        let length =
+            around.links.length(block, block.len() as u64).map_or(block.len(), |length| length as usize);
+        let block = &block[..length.min(block.len())];
         let unused = around.links.unused(block) / 8;
         for (number, stored) in (0..).zip(block.as_chunks::<8>().0).skip(unused) {
             let stored = u64::from_le_bytes(*stored);
@@ -292,7 +300,14 @@ impl Search {
             Met::Unread => self.unread = true,
             Met::Block { slot, tag, known } if tag == RAW || owner_of(tag).is_some() => {
                 match (from.role, from.kind) {
-                    (Role::Any, Some(kind)) if owns => self.claims.claim(around, (slot, address), kind),
+                    (Role::Any, Some(kind)) if owns => {
+                        let place = place(slot, address, around.types.skip() as u64);
+                        self.claims.claim(around, (slot.id, place), kind);
+                    }
+                    (Role::Any, None) if owns && self.phase == Phase::Rest => {
+                        let place = place(slot, address, around.types.skip() as u64);
+                        self.natives.push(from.id, slot.id, place);
+                    }
                     (Role::Any, None) if owns => self.again.insert(from.id),
                     (Role::Table, Some(kind)) if owns => self.claims.table(index, slot, kind),
                     _ => {}
@@ -344,9 +359,43 @@ impl Search {
         self.forget_dead_ends(index);
         self.phase = Phase::Rest;
         let around = Around { reader, index, types, links };
-        for number in others {
-            index.for_each_object(number, |slot, kind, end| self.object(around, slot, kind, end));
+        for number in &others {
+            index.for_each_object(*number, |slot, kind, end| self.object(around, slot, kind, end));
         }
+        for number in others {
+            index.for_each_native(number, |slot, end| self.native(around, slot, end));
+        }
+    }
+
+    /// A block that is no object and not in a pool.
+    fn native(&mut self, around: Around<'_, '_>, slot: Slot, bound: u64) {
+        let table = self.claims.is_table(slot.id);
+        let role = if table { Role::Entries } else { Role::Any };
+        let part = Some(Part::Natives);
+        let from = Source { id: slot.id, kind: None, part, role, bound };
+        let (end, keys) = self.end(around, slot, bound, table);
+        let led = self.range(around, (slot.start, end), from);
+        self.natives.end(slot.id);
+        if let Some((edges, part)) = self.edges.as_mut().zip(part) {
+            edges.end(part, slot.id);
+        }
+        if keys && end - slot.start <= LARGEST_TABLE && led == Led::Somewhere {
+            self.names(around, slot.start, end - slot.start);
+        }
+    }
+
+    /// Where the words of a block end that is no object, and whether it could be the table of a dict.
+    fn end(&mut self, around: Around<'_, '_>, slot: Slot, bound: u64, table: bool) -> (u64, bool) {
+        let size = (slot.end - slot.start) & !7;
+        if size > WHOLE {
+            let whole = table || self.mostly_pointers(around, slot) || self.pointers_inside(around, slot);
+            return (slot.start + if whole { size } else { 4096 }, whole);
+        }
+        let head = self.window.at(around.reader, slot.start, HEAD.min(size as usize), bound);
+        let length = head.and_then(|head| around.links.length(head, size)).unwrap_or(size);
+        // A table begins with how many use it: no pointer.
+        let few = |head: &[u8]| (1..1 << 32).contains(&word(head, around.types.skip()));
+        (slot.start + (length.min(size) & !7), table || head.is_some_and(few))
     }
 
     fn forget_dead_ends(&mut self, index: &mut Index) {
@@ -421,44 +470,25 @@ impl Search {
     fn level(&mut self, around: Around<'_, '_>) {
         let spare = std::mem::take(&mut self.spare);
         let mut now = std::mem::replace(&mut self.claims.next, spare);
-        let part = if self.found.levels == 1 { Part::Tables } else { Part::Others };
         let (mut from, mut near) = (0, Near::default());
         while let Some(id) = now.take(from) {
             from = id + 1;
-            // Those of pools were read.
             let pool = id >= self.outside;
-            let table = self.claims.is_table(id);
-            if pool && (table || !self.again.contains(id)) {
+            if self.claims.is_table(id) || pool && !self.again.contains(id) {
                 continue;
             }
-            let slot = around.index.slot_near(id, &mut near);
-            let (Some(slot), Some(kind)) = (slot, owner_of(around.index.tag(id))) else {
-                continue;
-            };
-            let size = (slot.end - slot.start) & !7;
-            let whole =
-                size <= WHOLE || self.mostly_pointers(around, slot) || self.pointers_inside(around, slot);
-            let bound = around.index.end_near(&near);
-            let size = if size > WHOLE { size } else { self.length(around, slot, (size, bound)) };
-            let end = slot.start + if whole { size } else { 4096 };
-            let part = Some(part).filter(|_| !pool);
-            let role = if table { Role::Entries } else { Role::Any };
-            let led =
-                self.range(around, (slot.start, end), Source { id, kind: Some(kind), part, role, bound });
-            if let Some((edges, part)) = self.edges.as_mut().zip(part) {
-                edges.end(part, id);
-            }
-            if !pool && size <= LARGEST_TABLE && led == Led::Somewhere {
-                self.names(around, slot.start, size);
+            let Some(kind) = owner_of(around.index.tag(id)) else { continue };
+            let claims = &mut self.claims;
+            let known =
+                !pool && self.natives.below(id, |target, place| claims.claim(&around, (target, place), kind));
+            if !known && let Some(slot) = around.index.slot_near(id, &mut near) {
+                let bound = around.index.end_near(&near);
+                let (end, _) = self.end(around, slot, bound, false);
+                let from = Source { id, kind: Some(kind), part: None, role: Role::Any, bound };
+                self.range(around, (slot.start, end), from);
             }
         }
         self.spare = now;
-    }
-
-    /// How many bytes of a block that is no object can be pointers.
-    fn length(&mut self, around: Around<'_, '_>, slot: Slot, (size, bound): (u64, u64)) -> u64 {
-        let head = self.window.at(around.reader, slot.start, HEAD.min(size as usize), bound);
-        head.map_or(size, |head| around.links.length(head, size).min(size)) & !7
     }
 
     /// Remembers where suspected names stand in a table that was just read.

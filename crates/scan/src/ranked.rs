@@ -10,6 +10,8 @@ pub(crate) struct Ranked {
 }
 
 const WORDS: usize = 8;
+/// Words that are looked at one by one before a bit is searched by its number.
+const LOOK: usize = 32;
 
 impl Ranked {
     pub(crate) fn new(bits: Vec<u64>) -> Self {
@@ -48,17 +50,32 @@ impl Ranked {
         self.before[group] + whole + (self.bits[word] & (u64::MAX >> (63 - at % 64))).count_ones()
     }
 
-    /// The last bit set at or before `at`, of number `number`: mostly in the same word.
+    /// The last bit set at or before `at`, of number `number`: mostly in the same word, or not far before.
     pub(crate) fn before(&self, at: usize, number: u32) -> Option<usize> {
         let bits = self.bits[at / 64] & (u64::MAX >> (63 - at % 64));
-        if bits == 0 { self.select(number) } else { Some(at / 64 * 64 + 63 - bits.leading_zeros() as usize) }
+        if bits != 0 {
+            return Some(at / 64 * 64 + 63 - bits.leading_zeros() as usize);
+        }
+        let near =
+            self.bits[(at / 64).saturating_sub(LOOK)..at / 64].iter().rev().position(|bits| *bits != 0);
+        match near.map(|back| at / 64 - 1 - back) {
+            Some(word) => Some(word * 64 + 63 - self.bits[word].leading_zeros() as usize),
+            None => self.select(number),
+        }
     }
 
     /// The first bit set after `at`, of number `number`.
     pub(crate) fn after(&self, at: usize, number: u32) -> Option<usize> {
         let next = at + 1;
         let rest = self.bits.get(next / 64).map_or(0, |bits| bits >> (next % 64));
-        if rest == 0 { self.select(number) } else { Some(next + rest.trailing_zeros() as usize) }
+        if rest != 0 {
+            return Some(next + rest.trailing_zeros() as usize);
+        }
+        let mut ahead = self.bits.get(next / 64 + 1..).unwrap_or_default().iter().take(LOOK);
+        match ahead.position(|bits| *bits != 0).map(|on| next / 64 + 1 + on) {
+            Some(word) => Some(word * 64 + self.bits[word].trailing_zeros() as usize),
+            None => self.select(number),
+        }
     }
 
     /// The bit of number `number`, when the place of one not far before it is known.

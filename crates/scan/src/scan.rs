@@ -42,8 +42,8 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
     let mut links = Links::new(&types, facts);
     let resident = layout.resident.total();
     let remember = (settings.climbs > 0).then_some(settings.most_own_bytes.0 / 2);
-    let mut search =
-        Search::new(remember, reader.effort().saturating_add(resident.saturating_mul(OWN_READS)));
+    let limit = reader.effort().saturating_add(resident.saturating_mul(OWN_READS));
+    let mut search = Search::new(remember, settings.most_own_bytes.0, limit);
     let contents = contents(&reader, &layout, (&mut types, &mut links), &mut search, settings);
     reader.refresh();
     let around = Around { reader: &reader, index: &contents.index, types: &types, links: &links };

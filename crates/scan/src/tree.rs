@@ -76,8 +76,8 @@ impl<'g> Tree<'g> {
             frames: FxHashMap::default(),
             cut: graph.full,
         };
-        let mut search =
-            Search { ground, tree, next: Frontier::new(slots), spare: Frontier::new(slots), wanted, stale };
+        let [next, spare, met] = [(); 3].map(|()| Frontier::new(slots));
+        let mut search = Search { ground, tree, next, spare, wanted, met, stale };
         search.modules();
         search.run();
         if !search.wanted.is_empty() && !search.tree.cut {
@@ -96,6 +96,8 @@ struct Search<'a, 'b, 'c, 'g> {
     spare: Frontier,
     /// What is asked for and was not reached yet.
     wanted: Frontier,
+    /// Blocks that were met and lead on: quick to ask, most are met more than once.
+    met: Frontier,
     stale: &'c FxHashSet<(u32, u32)>,
 }
 
@@ -178,16 +180,17 @@ impl Search<'_, '_, '_, '_> {
     }
 
     fn block(&mut self, id: u32, cursors: &mut Cursors) {
-        let Self { tree, next, wanted, stale, .. } = self;
+        let Self { tree, next, wanted, met, stale, .. } = self;
         let graph = tree.graph;
         let Some(above) = graph.lists.number(id) else { return };
         let object = object_of(self.ground.index.tag(id)).is_some();
         let what = if object { What::Object } else { What::Other };
         graph.below(id, what, cursors, |below| {
-            if !stale.is_empty() && stale.contains(&(id, below)) {
+            if met.contains(below) || !stale.is_empty() && stale.contains(&(id, below)) {
                 return;
             }
             if let Some(number) = graph.lists.number(below) {
+                met.insert(below);
                 if !tree.above.is_reached(number) {
                     tree.above.set(number, above);
                     wanted.remove(below);

@@ -3,9 +3,9 @@
 /// Bytes after which the next list can be found without reading the ones before it.
 const STRETCH: usize = 128;
 /// Blocks of one list; a longer one is several.
-pub(super) const LONGEST: usize = 64;
+pub(crate) const LONGEST: usize = 64;
 /// Bytes of one piece of a stream: it grows without being moved.
-pub(super) const PIECE: usize = 1 << 20;
+pub(crate) const PIECE: usize = 1 << 20;
 /// The most that one list takes: a head of 11 bytes and five for each block.
 const LIST_BYTES: usize = 11 + LONGEST * 5;
 /// A number this large in a head stands behind it.
@@ -13,13 +13,13 @@ const BEHIND: u32 = 15;
 
 /// Lists of many blocks, one behind the other.
 #[derive(Default)]
-pub(super) struct Stream {
+pub(crate) struct Stream {
     pieces: Vec<Vec<u8>>,
 }
 
 impl Stream {
     /// Room for one more list, and where it will begin.
-    pub(super) fn room(&mut self) -> (u32, &mut Vec<u8>) {
+    pub(crate) fn room(&mut self) -> (u32, &mut Vec<u8>) {
         let full = self.pieces.last().is_none_or(|piece| piece.len() + LIST_BYTES > PIECE);
         if full {
             self.pieces.push(Vec::with_capacity(PIECE));
@@ -30,7 +30,7 @@ impl Stream {
     }
 
     /// The bytes from `at` to the end of their piece.
-    pub(super) fn from(&self, at: u32) -> &[u8] {
+    pub(crate) fn from(&self, at: u32) -> &[u8] {
         let piece = self.pieces.get(at as usize / PIECE);
         piece.and_then(|piece| piece.get(at as usize % PIECE..)).unwrap_or_default()
     }
@@ -38,40 +38,43 @@ impl Stream {
 
 /// A place where reading can begin: the block whose list begins there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Mark {
-    pub(super) id: u32,
-    pub(super) at: u32,
+pub(crate) struct Mark {
+    pub(crate) id: u32,
+    pub(crate) at: u32,
 }
 
 /// What a list is written against: the block before, and the first block of its list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Before {
+pub(crate) struct Before {
     id: u32,
     first: u32,
 }
 
 impl Before {
     /// At a mark nothing is before.
-    pub(super) fn mark(id: u32) -> Self {
+    pub(crate) fn mark(id: u32) -> Self {
         Self { id, first: id }
     }
 }
 
 /// Lists in the order of their blocks.
 #[derive(Default)]
-pub(super) struct Layer {
-    pub(super) stream: Stream,
-    pub(super) marks: Vec<Mark>,
-    pub(super) before: Before,
+pub(crate) struct Layer {
+    pub(crate) stream: Stream,
+    pub(crate) marks: Vec<Mark>,
+    pub(crate) before: Before,
     /// Whether every list has a mark.
-    pub(super) all_marked: bool,
+    pub(crate) all_marked: bool,
+    /// How many times marks are twice as close: for those who ask for a few lists here and there.
+    pub(crate) closer: u32,
 }
 
 impl Layer {
-    pub(super) fn push(&mut self, id: u32, targets: &[u32]) {
+    pub(crate) fn push(&mut self, id: u32, targets: &[u32]) {
         let (at, bytes) = self.stream.room();
         let begins = self.marks.last().is_none_or(|mark| {
-            (at - mark.at) as usize >= STRETCH || at as usize / PIECE != mark.at as usize / PIECE
+            (at - mark.at) as usize >= STRETCH >> self.closer
+                || at as usize / PIECE != mark.at as usize / PIECE
         });
         if begins {
             self.marks.push(Mark { id, at });
@@ -81,7 +84,7 @@ impl Layer {
     }
 
     /// Calls `each` with every block that has a list and each block it leads to.
-    pub(super) fn each(&self, mut each: impl FnMut(u32, u32)) {
+    pub(crate) fn each(&self, mut each: impl FnMut(u32, u32)) {
         for (number, mark) in self.marks.iter().enumerate() {
             let end = self.marks.get(number + 1).map_or(u32::MAX, |next| next.at);
             let mut bytes = Bytes(self.stream.from(mark.at));
@@ -100,12 +103,12 @@ impl Layer {
         }
     }
 
-    pub(super) fn own_bytes(&self) -> u64 {
+    pub(crate) fn own_bytes(&self) -> u64 {
         (self.stream.pieces.len() * PIECE + self.marks.capacity() * size_of::<Mark>()) as u64
     }
 }
 
-pub(super) fn write(bytes: &mut Vec<u8>, before: Before, id: u32, targets: &[u32]) -> Before {
+pub(crate) fn write(bytes: &mut Vec<u8>, before: Before, id: u32, targets: &[u32]) -> Before {
     let (far, count) = (id.wrapping_sub(before.id), targets.len() as u32);
     bytes.push((far.min(BEHIND) | count.min(BEHIND) << 4) as u8);
     for number in [far, count].into_iter().filter(|number| *number >= BEHIND) {
@@ -130,7 +133,7 @@ fn put(bytes: &mut Vec<u8>, mut number: u32) {
 }
 
 /// Bytes that are read on.
-pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
+pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
 impl Bytes<'_> {
     #[inline]
@@ -159,7 +162,7 @@ impl Bytes<'_> {
     }
 
     /// The block of the next list, and how many it leads to.
-    pub(super) fn head(&mut self, before: Before) -> (u32, u32) {
+    pub(crate) fn head(&mut self, before: Before) -> (u32, u32) {
         let head = u32::from(self.byte());
         let mut wide = |number: u32| if number == BEHIND { BEHIND + self.number() } else { number };
         let far = wide(head & 15);
@@ -168,7 +171,7 @@ impl Bytes<'_> {
 
     /// Calls `each` with the blocks of a list; gives the first.
     #[inline]
-    pub(super) fn list(&mut self, count: u32, before: Before, mut each: impl FnMut(u32)) -> u32 {
+    pub(crate) fn list(&mut self, count: u32, before: Before, mut each: impl FnMut(u32)) -> u32 {
         let (mut last, mut first) = (before.first, before.first);
         for number in 0..count {
             let coded = self.number();
@@ -184,7 +187,7 @@ impl Bytes<'_> {
 
 /// Where reading was, for those who ask for blocks in ascending order.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cursor {
+pub(crate) struct Cursor {
     /// The next list begins here.
     at: u32,
     before: Before,
@@ -195,7 +198,7 @@ pub(super) struct Cursor {
 impl Layer {
     /// Reads on from the cursor where that is near, else from the last mark before the block.
     /// Says whether the block has a list here.
-    pub(super) fn visit(&self, id: u32, cursor: &mut Cursor, each: &mut impl FnMut(u32)) -> bool {
+    pub(crate) fn visit(&self, id: u32, cursor: &mut Cursor, each: &mut impl FnMut(u32)) -> bool {
         const NEAR: usize = 4;
         let mut found = false;
         let ahead = self.marks.get(cursor.mark + NEAR);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 fn part(id: u32) -> Part {
-    [Part::Pools, Part::Late, Part::Objects, Part::Tables, Part::Others][id as usize % 5]
+    [Part::Pools, Part::Late, Part::Objects, Part::Natives, Part::Others][id as usize % 5]
 }
 
 fn below(graph: &Graph, id: u32, cursors: &mut Cursors) -> Vec<u32> {
@@ -19,7 +19,7 @@ fn below(graph: &Graph, id: u32, cursors: &mut Cursors) -> Vec<u32> {
 fn graph(lists: &BTreeMap<u32, Vec<u32>>) -> Graph {
     let mut edges = Edges::new(u64::MAX);
     edges.grow(1 << 20);
-    for now in [Part::Pools, Part::Late, Part::Objects, Part::Tables, Part::Others] {
+    for now in [Part::Pools, Part::Late, Part::Objects, Part::Natives, Part::Others] {
         for (id, targets) in lists.iter().filter(|(id, _)| part(**id) == now) {
             targets.iter().for_each(|target| edges.push(now, *id, *target));
             edges.end(now, *id);

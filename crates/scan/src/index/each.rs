@@ -1,6 +1,6 @@
 //! Ways over all blocks of an index, in the order of their addresses: all of them, or only where something is to be found.
 
-use super::{CHUNK_HEAD, Home, Index, Leads, Shape, Slot, Span, Tag, object_of, pool_slot};
+use super::{CHUNK_HEAD, Home, Index, Leads, RAW, Shape, Slot, Span, Tag, object_of, owner_of, pool_slot};
 use crate::ranked::Ranked;
 use std::ops::Range;
 
@@ -115,6 +115,16 @@ impl Index {
         self.for_each_of(std::iter::once(span), |slot, tag, _| {
             if let Some(kind) = object_of(tag) {
                 each(slot, kind, span.end);
+            }
+        });
+    }
+
+    /// Every block of a heap or a mapping that is in use and no object; and where that ends.
+    pub(crate) fn for_each_native(&self, number: u32, mut each: impl FnMut(Slot, u64)) {
+        let Some(span) = self.spans.get(number as usize) else { return };
+        self.for_each_of(std::iter::once(span), |slot, tag, _| {
+            if tag == RAW || owner_of(tag).is_some() {
+                each(slot, span.end);
             }
         });
     }

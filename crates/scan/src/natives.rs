@@ -1,0 +1,133 @@
+//! Which block that is no object leads to which other one, for the search for owners: all of them are read once, in the order of
+//! their addresses.
+//!
+//! Why: the search goes over them level by level, and the records of a large C++ library are one web of some twenty levels. Read
+//! level by level, each of their pages came up again and again: six times what there is, in small pieces.
+
+use crate::edges::layer::{Cursor, LONGEST, Layer};
+
+/// A level is some blocks of many: marks are this many times twice as close.
+const CLOSER: u32 = 2;
+
+/// Where a word leads to in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Begin,
+    Inside,
+}
+
+/// All of them.
+pub(crate) struct Natives {
+    begins: Lists,
+    insides: Lists,
+    /// Own memory that may be used.
+    most_bytes: u64,
+    /// Whether that was not enough: then there are no lists.
+    full: bool,
+}
+
+#[derive(Default)]
+struct Lists {
+    layer: Layer,
+    cursor: Cursor,
+    /// The list that is being made.
+    targets: Vec<u32>,
+}
+
+impl Lists {
+    fn push(&mut self, id: u32, target: u32) {
+        if self.targets.last() != Some(&target) {
+            self.targets.push(target);
+            if self.targets.len() == LONGEST {
+                self.end(id);
+            }
+        }
+    }
+
+    fn end(&mut self, id: u32) {
+        if !self.targets.is_empty() {
+            self.layer.push(id, &self.targets);
+            self.targets.clear();
+        }
+    }
+}
+
+impl Natives {
+    /// With own memory of at most `most_bytes`.
+    pub(crate) fn new(most_bytes: u64) -> Self {
+        let lists = || Lists { layer: Layer { closer: CLOSER, ..Layer::default() }, ..Lists::default() };
+        Self { begins: lists(), insides: lists(), most_bytes, full: false }
+    }
+
+    /// The block `id` that is read leads to `target`.
+    #[inline]
+    pub(crate) fn push(&mut self, id: u32, target: u32, place: Place) {
+        match place {
+            _ if self.full => {}
+            Place::Begin => self.begins.push(id, target),
+            Place::Inside => self.insides.push(id, target),
+        }
+    }
+
+    /// All of block `id` was read.
+    pub(crate) fn end(&mut self, id: u32) {
+        self.begins.end(id);
+        self.insides.end(id);
+        if self.own_bytes() > self.most_bytes {
+            *self = Self { full: true, ..Self::new(self.most_bytes) };
+        }
+    }
+
+    /// Calls `each` with every block that `id` leads to. Quick for those who ask in ascending order. Says whether that is known.
+    pub(crate) fn below(&mut self, id: u32, mut each: impl FnMut(u32, Place)) -> bool {
+        let Self { begins, insides, .. } = self;
+        begins.layer.visit(id, &mut begins.cursor, &mut |target| each(target, Place::Begin));
+        insides.layer.visit(id, &mut insides.cursor, &mut |target| each(target, Place::Inside));
+        !self.full
+    }
+
+    /// Bytes this takes.
+    pub(crate) fn own_bytes(&self) -> u64 {
+        self.begins.layer.own_bytes() + self.insides.layer.own_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn below(natives: &mut Natives, id: u32) -> (Vec<u32>, Vec<u32>, bool) {
+        let (mut begins, mut insides) = (Vec::new(), Vec::new());
+        let known = natives.below(id, |target, place| match place {
+            Place::Begin => begins.push(target),
+            Place::Inside => insides.push(target),
+        });
+        (begins, insides, known)
+    }
+
+    #[test]
+    fn what_a_block_leads_to_comes_back_by_where_it_leads() {
+        let mut natives = Natives::new(16 << 20);
+        for id in (0..9_000_u32).step_by(3) {
+            natives.push(id, id + 7, Place::Begin);
+            natives.push(id, id / 2, Place::Inside);
+            natives.push(id, 9_000 - id, Place::Begin);
+            natives.end(id);
+        }
+        for id in [0, 3, 5_997, 300] {
+            assert_eq!(below(&mut natives, id), (vec![id + 7, 9_000 - id], vec![id / 2], true));
+        }
+        assert_eq!(below(&mut natives, 301), (vec![], vec![], true));
+    }
+
+    #[test]
+    fn without_room_nothing_is_known() {
+        let mut natives = Natives::new(10);
+        natives.push(1, 2, Place::Begin);
+        natives.end(1);
+        natives.push(3, 4, Place::Inside);
+        natives.end(3);
+        assert_eq!(below(&mut natives, 1), (vec![], vec![], false));
+        assert_eq!(natives.own_bytes(), 0);
+    }
+}
