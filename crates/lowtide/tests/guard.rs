@@ -4,6 +4,10 @@
 
 #[path = "guard/fills.rs"]
 mod fills;
+#[path = "guard/full_disk.rs"]
+mod full_disk;
+#[path = "guard/harmless.rs"]
+mod harmless;
 mod support;
 
 use lowtide_model::{EventKind, Recording};

@@ -32,6 +32,8 @@ pub struct Space {
     pub total: Bytes,
     /// What is taken.
     pub used: Bytes,
+    /// What is left for who asks; less than the rest where some is kept for root.
+    pub available: Bytes,
 }
 
 /// What does not change while the machine runs.
@@ -99,7 +101,8 @@ pub(crate) fn from<const N: usize, T>(
     }
 }
 
-fn space(path: &std::path::Path) -> Reading<Space> {
+/// How much of the file system is taken on which this lies, and how much is left for who asks.
+pub fn space(path: &std::path::Path) -> Reading<Space> {
     match nix::sys::statvfs::statvfs(path) {
         // A file system without a size has no limit to hold against.
         Ok(stat) if stat.blocks() == 0 => Reading::Unsupported,
@@ -108,6 +111,7 @@ fn space(path: &std::path::Path) -> Reading<Space> {
             Reading::Known(Space {
                 total: size(stat.blocks()),
                 used: size(stat.blocks().saturating_sub(stat.blocks_free())),
+                available: size(stat.blocks_available()),
             })
         }
         Err(nix::errno::Errno::EACCES) => Reading::Denied,

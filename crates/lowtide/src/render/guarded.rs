@@ -58,6 +58,7 @@ fn one(stop: &Stop) -> String {
     parts.extend(after("called overdue", stop.overdue_after_seconds));
     parts.extend(after("saved", stop.saved_after_seconds));
     parts.extend(after("ended", stop.ended_after_seconds.filter(|_| stop.rung != Some(Rung::Kill))));
+    parts.extend(stop.save_failed.clone());
     parts.push(
         stop.kept.as_ref().map_or_else(|| "nothing kept".to_owned(), |kept| format!("kept {}", kept.words())),
     );
@@ -97,6 +98,7 @@ mod tests {
             saved_after_seconds: Some(1.5),
             ended_after_seconds: Some(2.0),
             step: Some(step),
+            save_failed: None,
             kept: Some(Kept { path: Some("/out/c".into()), step: Some(step), ..Kept::default() }),
             again: Again::Helps,
             began_again: true,

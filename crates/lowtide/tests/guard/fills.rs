@@ -25,7 +25,7 @@ fn verdict(stage: &Stage) -> serde_json::Value {
 #[test]
 fn a_cache_that_is_known_not_to_fit_is_saved_and_starting_again_is_neither_done_nor_advised() {
     let stage = Stage::new();
-    let job = ["--trouble", "refills", "--steps", "60", "--epoch-steps", "60", "--epochs", "1"];
+    let job = ["--trouble", "refills", "--steps", "70", "--epoch-steps", "70", "--epochs", "1"];
     let output = run(&stage, &["--resume", "50"], &job);
     let words = said(&output);
     assert_eq!(output.status.code(), Some(75), "{words}");

@@ -24,6 +24,8 @@ parser.add_argument("--hold", type=float, default=0, help="MiB from the start")
 parser.add_argument("--save", required=True, help="folder of checkpoints")
 parser.add_argument("--save-takes", type=float, default=0, help="MiB that a save takes for itself")
 parser.add_argument("--save-ms", type=float, default=0)
+parser.add_argument("--weigh", type=int, default=0, help="MiB of a checkpoint, which is then written in place")
+parser.add_argument("--save-at", type=int, default=0, help="save once, after this step")
 parser.add_argument("--every", type=int, default=0, help="save every so many steps")
 parser.add_argument("--eval-every", type=int, default=0)
 parser.add_argument("--eval-takes", type=float, default=0, help="MiB that an evaluation takes for itself")
@@ -62,6 +64,10 @@ def save(step, loss, asked=False):
         whole = pickle.dumps({"step": step, "loss": loss})
         if asked and args.trouble == "breaks":
             whole = whole[:-4]
+        if args.weigh:
+            with open(path, "wb") as file:
+                pickle.dump({"step": step, "loss": loss, "weights": bytes(args.weigh * MIB)}, file)
+            return
         with open(path + ".part", "wb") as file:
             file.write(whole)
         os.rename(path + ".part", path)
@@ -114,7 +120,7 @@ with open(args.log, "a", buffering=1) as log:
                 room = take(args.eval_takes)
                 time.sleep(0.1)
                 del room
-        if args.every and step % args.every == 0:
+        if (args.every and step % args.every == 0) or step == args.save_at:
             save(step, loss)
         asked = (args.way == "flag" and lowtide.should_stop()) or terminated.is_set()
         if asked:

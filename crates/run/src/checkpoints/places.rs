@@ -19,6 +19,8 @@ pub struct Places {
     named: BTreeSet<PathBuf>,
     told: VecDeque<PathBuf>,
     saved: VecDeque<PathBuf>,
+    /// The newest save, if it failed: what was to be written, and the name of the error.
+    failed: Option<(PathBuf, String)>,
     /// Long paths come in pieces, and saves tell only their last part.
     of_process: BTreeMap<Option<ProcKey>, Telling>,
 }
@@ -59,9 +61,26 @@ impl Places {
         let Some(name) = facts.get("path").and_then(Value::as_str) else { return };
         let folder = self.of_process.get(&process).map(|telling| telling.saves.as_str()).unwrap_or_default();
         let path = Path::new(folder).join(name);
-        if path.is_absolute() && !facts.contains_key("failed") {
-            remember(&mut self.saved, path);
+        if !path.is_absolute() {
+            return;
         }
+        self.failed = match facts.get("failed") {
+            Some(error) => Some((path, error.as_str().unwrap_or("an error").to_owned())),
+            None => {
+                remember(&mut self.saved, path);
+                None
+            }
+        };
+    }
+
+    /// The newest save, if it failed: what was to be written, and the name of the error.
+    pub(crate) fn failed_save(&self) -> Option<(&Path, &str)> {
+        self.failed.as_ref().map(|(path, error)| (path.as_path(), error.as_str()))
+    }
+
+    /// A new life has not failed at anything.
+    pub(crate) fn begin(&mut self) {
+        self.failed = None;
     }
 
     fn hear_folders(&mut self, process: Option<ProcKey>, facts: &Map<String, Value>) {

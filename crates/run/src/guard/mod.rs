@@ -366,6 +366,7 @@ impl Watch {
         self.asked = None;
         self.fill = false;
         self.told.remove(&Telling::Evaluation);
+        self.places.begin();
     }
 
     /// Whether the first pass over the data is known to go on: what grows in it may be a cache of it.

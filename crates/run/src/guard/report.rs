@@ -66,6 +66,8 @@ pub struct Stop {
     pub ended_after_seconds: Option<f64>,
     /// The newest step it had finished.
     pub step: Option<f64>,
+    /// What became of the save, in words, if it failed.
+    pub save_failed: Option<String>,
     /// What it can begin from again.
     pub kept: Option<Kept>,
     /// What beginning again does for it.

@@ -9,13 +9,18 @@ use crate::guard::{Again, Asked, Because, Kept, Stop, Watch};
 use crate::judging::is_of_a_gpu;
 use lowtide_model::{Event, EventKind, Exit, ProcKey};
 use lowtide_probe::clock::boot_ns;
+use lowtide_probe::host;
 use lowtide_verdict::{Fits, Group, Kind};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::path::Path;
 use std::time::Duration;
 
 /// What is left of a life that was stopped gets this long to end by itself after its command has.
 const LEFT_OVERS: Duration = Duration::from_secs(5);
+
+/// A disk with less free than this part of it is full for who has a checkpoint to write.
+const FULL_PART: f64 = 0.02;
 
 impl Session<'_> {
     /// A first life that begins from a checkpoint goes on with another run: noted, so that lives can be told as one program.
@@ -110,8 +115,10 @@ impl Session<'_> {
         }
         let verdict = self.judging.now();
         let of_memory = !is_of_a_gpu(&verdict);
-        let does_not_fit = verdict.verdict == Kind::CacheFill && verdict.outcome.is == Fits::Exceeds;
-        let known = asked.is_some_and(|asked| asked.fill) || of_memory && does_not_fit;
+        // One that has ended at some level fits: what ends with its process looks like that too.
+        let fills_on = verdict.verdict == Kind::CacheFill && verdict.settled_at.is_none();
+        let does_not_fit = of_memory && fills_on && verdict.outcome.is == Fits::Exceeds;
+        let known = does_not_fit || asked.is_some_and(|asked| asked.fill);
         if known || watch.life.filled_at_once() {
             return Again::Refills;
         }
@@ -136,6 +143,7 @@ impl Session<'_> {
             saved_after_seconds: after(asked.and_then(|asked| asked.done)),
             ended_after_seconds: after(Some(self.live.now)),
             step: watch.life.newest_step,
+            save_failed: watch.places.failed_save().map(|(path, error)| failed_words(path, error)),
             kept,
             again: Again::Helps,
             began_again: false,
@@ -149,6 +157,8 @@ impl Session<'_> {
             .kept
             .as_ref()
             .map_or_else(|| "nothing was kept".to_owned(), |kept| format!("kept: {}", kept.words()));
+        let failed = stop.save_failed.as_ref().map(|why| format!("{why}; ")).unwrap_or_default();
+        let kept = format!("{failed}{kept}");
         let text = match &stop.over_because {
             None if stop.again == Again::MayRefill => format!(
                 "stopped, {kept}; it begins again: that helps if it leaks; if what grows is a cache of the data, it fills \
@@ -222,6 +232,17 @@ impl Session<'_> {
 
 fn started_again(watch: &Watch) -> bool {
     watch.report.stops.last().is_some_and(|stop| stop.began_again)
+}
+
+/// `its save state-40.pt failed (OSError): the disk of /out is full, 0 B of 4.00 MiB are free`.
+fn failed_words(path: &Path, error: &str) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let folder = path.parent().unwrap_or(path);
+    let failed = format!("its save {name} failed ({error})");
+    let Some(space) = host::space(folder).known() else { return failed };
+    let full = space.available.as_f64() <= space.total.as_f64() * FULL_PART;
+    let is = if full { "is full: " } else { "has room: " };
+    format!("{failed}; the disk of {} {is}{} of {} are free", folder.display(), space.available, space.total)
 }
 
 /// The newest complete checkpoint, or what the job says that it saved.

@@ -31,6 +31,8 @@ const BENT: f64 = 0.6;
 const PEAKS_AGREE: f64 = 1.5;
 /// Rises whose mean is so many times their median are a jump and noise.
 const UNEVEN: f64 = 2.0;
+/// A course is at most so many times as fast as the slowest of its rises.
+const SLOWEST_RISE: f64 = 10.0;
 /// A rise is sure beyond so many times what floors scatter: two standard errors of a difference of two.
 const SURELY: f64 = 2.8;
 /// Scatter is known by so many laps ...
@@ -428,15 +430,11 @@ impl Laps {
         let rates: Vec<f64> = last.windows(2).filter_map(|pair| rate(pair[0], pair[1])).collect();
         let &[first, middle, newest] = rates.as_slice() else { return None };
         let faster = |one: f64, next: f64| next >= one * FASTER && next <= one * MOST_RATIO;
-        let median = first.max(middle).min(first.min(middle).max(newest));
         let mean = rate(last[0], last[3])?;
         let course = if faster(first, middle) && faster(middle, newest) {
             newest
-        } else if mean > UNEVEN * median {
-            // A jump among them is not a course.
-            median
         } else {
-            bent(mean, [first, middle, newest])
+            without_jump(mean, [first, middle, newest])
         };
         let surely = 1.0 - scatter(laps) * SURELY / (last[3].low - last[0].low);
         // Two looks may both have met the peak of a step: then its floor seems to rise, and its peak does not.
@@ -453,7 +451,7 @@ impl Laps {
         if !rises || !new_ground {
             return None;
         }
-        Some(bent(rate(first, newest)?, between(&quarters, rate)?))
+        Some(without_jump(rate(first, newest)?, between(&quarters, rate)?))
     }
 
     /// Bytes a second by the peaks of four quarters, each the highest so far. Where a step takes and gives back much, looks
@@ -468,7 +466,7 @@ impl Laps {
         if !rises || !all_fresh || !agree {
             return None;
         }
-        Some(bent(peak_rate(first, newest)?, between(&quarters, peak_rate)?))
+        Some(without_jump(peak_rate(first, newest)?, between(&quarters, peak_rate)?))
     }
 }
 
@@ -512,6 +510,16 @@ fn quarters(laps: &[Lap]) -> Option<[Lap; 4]> {
     let newest = laps[laps.len() - 4 * size..].chunks(size);
     let quarters: Vec<Lap> = newest.filter_map(|quarter| quarter.iter().copied().reduce(merged)).collect();
     quarters.try_into().ok()
+}
+
+/// The mean as `bent` gives it, unless one of the rates makes up most of it, or two of them all of it: a jump among them
+/// is not a course, and what noise adds beside one that took two laps is no rise.
+fn without_jump(mean: f64, rates: [f64; 3]) -> f64 {
+    let [first, middle, newest] = rates;
+    let median = first.max(middle).min(first.min(middle).max(newest));
+    let bent = bent(mean, rates);
+    let course = if mean > UNEVEN * median { bent.min(median) } else { bent };
+    course.min(first.min(middle).min(newest) * SLOWEST_RISE)
 }
 
 /// The mean, which noise moves least, unless the course bends: every rate lower than the one before.

@@ -132,6 +132,21 @@ fn spikes_of_several_steps_are_no_growth_though_each_is_higher_than_all_before_i
     assert_at_most(0, &false_stops(harmless, 102_859..102_860));
 }
 
+#[test]
+fn a_jump_after_a_few_quiet_steps_is_no_course_though_noise_rises_before_it() {
+    for seed in 0..20 {
+        let mut job =
+            Job::new(
+                40,
+                0.09,
+                |k| if k % 30 < 8 { 0.38 + 0.0006 * k as f64 } else { 0.935 + 0.0003 * k as f64 },
+            );
+        job.manner.keeps = play::Keeps::Throughout;
+        let played = play(&job, seed);
+        assert_eq!((played.asked, played.died), (None, false), "{seed}: {played:?}");
+    }
+}
+
 /// Seeds that nobody looked at when the reckoning was made.
 const UNSEEN: Range<u64> = 200_000..202_000;
 

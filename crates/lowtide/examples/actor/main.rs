@@ -7,6 +7,10 @@
 #![allow(unsafe_code, reason = "fork without exec and raw signal handling are what is tested")]
 #![allow(clippy::print_stdout, reason = "an actor talks to its test on standard output")]
 
+mod held;
+mod job;
+mod page;
+
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{ForkResult, Pid, fork, setsid};
 use std::fs::OpenOptions;
@@ -35,6 +39,7 @@ fn main() {
         "signals" => signals(&words[2]),
         "fast" => fast(number(0, 200)),
         "mmaps" => mmaps(number(0, 1000)),
+        "job" => job::run(words.get(2).map_or("", String::as_str)),
         _ => {
             eprintln!("no such actor: {mode}");
             exit(64);
