@@ -141,7 +141,8 @@ fn guard(rest: &[String]) -> Result<(), String> {
     run(Command::new("python3").arg(program).arg(lowtide).args(rest).current_dir(root()))
 }
 
-/// Who names the cause of growth: lowtide and its peers on programs with a known one (xtask/bench/scan); then what a scan costs.
+/// Who names the cause of growth: lowtide and its peers on programs with a known one (xtask/bench/scan); then what a scan
+/// costs, and the job's steps meanwhile.
 fn scan(rest: &[String]) -> Result<(), String> {
     run(cargo().args(["build", "--release", "--locked", "-p", "lowtide", "--bin", "lowtide"]))?;
     let python = python("scan-python", &SCAN_PEERS)?;
@@ -149,7 +150,9 @@ fn scan(rest: &[String]) -> Result<(), String> {
     let program = root().join("xtask/bench/scan/bench.py");
     let lowtide = root().join("target/release/lowtide");
     run(Command::new(&python).arg(program).arg(&lowtide).args(rest.iter().skip(1)))?;
-    run(Command::new(python).arg(root().join("xtask/bench/scan/cost.py")).arg(lowtide))
+    run(Command::new(&python).arg(root().join("xtask/bench/scan/cost.py")).arg(&lowtide))?;
+    let log = root().join("target/bench-scan-steps.txt");
+    run(Command::new(python).arg(root().join("xtask/bench/scan/steps.py")).arg(lowtide).arg(log))
 }
 
 /// The frameworks' environment has a torch; where it was made, the bench can import it too.

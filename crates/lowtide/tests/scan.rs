@@ -266,6 +266,29 @@ fn a_scan_leaves_the_sizes_of_the_process_as_they_were() {
     assert_eq!(sizes(), before);
 }
 
+/// The helper's program and libraries are resident whatever it scans: what is held to a tenth is what comes on top.
+#[test]
+fn a_scan_takes_at_most_a_tenth_of_what_it_scans_on_top_of_its_own_program() {
+    let stage = Stage::new();
+    let cost = |code: &str| {
+        let target = Target::start(code);
+        let scan = json(&stage, &["scan", &target.pid(), "--format", "json"]);
+        let doubts = scan["coverage"].as_array().unwrap().iter().map(|line| line["doubt"].clone());
+        assert!(doubts.clone().all(|doubt| doubt == ""), "{:?}", doubts.collect::<Vec<_>>());
+        (scan["cost"]["own_bytes"].as_u64().unwrap(), scan["rss_bytes"].as_u64().unwrap())
+    };
+    let (least, small) = cost("pass");
+    for code in [
+        "held = [(number + 0.5, [number + 0.25]) for number in range(900_000)]",
+        "held = [{'a': number + 0.5, 'b': str(number)} for number in range(400_000)]",
+    ] {
+        let (own, rss) = cost(code);
+        assert!(rss > small + (100 << 20), "{code}: only {rss} bytes resident");
+        let (more, scanned) = (own.saturating_sub(least), rss - small);
+        assert!(more <= scanned / 10, "{code}: {more} bytes for {scanned}");
+    }
+}
+
 /// Slow by its nature: scans may take one part in a hundred of the job's time.
 #[test]
 fn a_run_that_grows_is_scanned_by_itself_and_its_verdict_names_what_grew() {

@@ -240,3 +240,21 @@ fn after_an_exec_nothing_is_read() {
 fn a_process_that_is_not_there_is_gone() {
     assert!(matches!(LiveMemory::open(&Root::live(), u32::MAX), Reading::Gone));
 }
+
+/// What `pagemap` says of swapped pages, in a file of ours: not every machine has swap. The kernel's own answer about a page that is not
+/// present is the same bit.
+#[test]
+fn a_page_that_is_swapped_out_is_not_there() {
+    const PRESENT: u64 = 1 << 63;
+    const SWAPPED: u64 = 1 << 62;
+    let entries = [PRESENT, SWAPPED | 0x1234, PRESENT, PRESENT | 1 << 55, 0, SWAPPED, PRESENT];
+    let mut file = tempfile::tempfile().unwrap();
+    let first = 16;
+    file.write_all(&vec![0; first * 8]).unwrap();
+    entries.iter().for_each(|entry| file.write_all(&entry.to_ne_bytes()).unwrap());
+    let pages = Pages::by(file, 4096, Way::Entries);
+    let page = |number: usize| (first + number) as u64 * 4096;
+    let mut runs = Vec::new();
+    pages.present(page(0), page(entries.len()), &mut runs);
+    assert_eq!(runs, [(page(0), page(1)), (page(2), page(4)), (page(6), page(7))]);
+}
