@@ -26,7 +26,7 @@ pub(crate) struct Claims {
     /// Claimed at this level.
     pub(crate) next: Frontier,
     /// Tables of containers: their entries are objects and own nothing.
-    tables: Frontier,
+    pub(crate) tables: Frontier,
     /// Blocks that only words into their inside led to so far, and the first type that had one.
     inside: FxHashMap<u32, u32>,
 }

@@ -24,6 +24,8 @@ const WORTH: u64 = 64 << 10;
 const WORTH_SHARE: u64 = 10;
 /// Below this share of the samples a holder is not called one.
 const COMMON: f64 = 0.5;
+/// One of so many samples may hang on nothing.
+const LOOSE: usize = 8;
 /// Bytes a search may read however little is resident.
 const LEAST_READ: u64 = 64 << 20;
 
@@ -64,6 +66,8 @@ pub(crate) struct Ground<'a, 'b> {
     pub(crate) index: &'b Index,
     pub(crate) types: &'b Types<'a>,
     pub(crate) links: &'b Links,
+    /// Blocks that were read as tables of containers.
+    pub(crate) tables: &'b Frontier,
     /// Memory of no allocator: frames of running functions lie there.
     pub(crate) outside: &'b [(u64, u64)],
     pub(crate) code_type: Option<u64>,
@@ -127,6 +131,15 @@ impl Begun<'_> {
         let mut wanted = Frontier::new(ground.index.slots());
         self.climbs.iter().flat_map(|climb| &climb.nodes).for_each(|node| wanted.insert(node.slot.id));
         wanted
+    }
+
+    /// Whether a good part of the samples of a type hangs on nothing.
+    pub(crate) fn loose(&self, tree: &Tree<'_>) -> bool {
+        self.climbs.iter().any(|climb| {
+            let samples = climb.nodes.iter().take(climb.all.count_ones() as usize);
+            let loose = samples.filter(|node| !tree.is_reached(node.slot.id)).count();
+            loose * LOOSE > climb.all.count_ones() as usize
+        })
     }
 
     /// The words by which the samples are held, all the way up.

@@ -21,6 +21,7 @@ mod layout;
 mod links;
 mod mappings;
 mod memory;
+mod moved;
 mod names;
 mod natives;
 mod own;

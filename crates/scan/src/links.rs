@@ -1,5 +1,6 @@
 //! The words of a block by which it holds others: for the pass that remembers them, and for finding one of them again.
 
+use crate::frontier::Frontier;
 use crate::index::{Index, RAW, Slot, Tag, object_of, owner_of};
 use crate::memory::Facts;
 use crate::names::{DICT_KEYS, DICT_USED, Table};
@@ -279,6 +280,16 @@ impl Links {
         head: &[u8],
         (slot, lead): (Slot, &Lead),
     ) -> Option<(u64, u64)> {
+        let (table, end) = Self::table(head, (slot, lead))?;
+        let seen = index.find(table).is_some_and(|seen| {
+            let tag = index.tag(seen.id);
+            (tag == RAW || owner_of(tag).is_some()) && seen.end >= end
+        });
+        if seen { None } else { self.table_now(reader, head, (slot, lead)).map(|(_, entries)| entries) }
+    }
+
+    /// Where a container's table is, and where that ends at the earliest.
+    fn table(head: &[u8], (slot, lead): (Slot, &Lead)) -> Option<(u64, u64)> {
         let (table, least) = match lead.table {
             Container::List => (word(head, LIST.1), word(head, LIST.0).min(MOST_ENTRIES) * 8),
             Container::Dict => {
@@ -287,19 +298,23 @@ impl Links {
             Container::Set => (word(head, SET.1), word(head, SET.0).min(MOST_ENTRIES).saturating_add(1) * 16),
             Container::None => return None,
         };
-        if least == 0 || !plausible(table) || (slot.start..slot.end).contains(&table) {
-            return None;
-        }
-        let end = table.checked_add(least)?;
-        let seen = index.find(table).is_some_and(|seen| {
-            let tag = index.tag(seen.id);
-            (tag == RAW || owner_of(tag).is_some()) && seen.end >= end
-        });
-        match lead.table {
-            _ if seen => None,
-            Container::Dict => self.entries(reader, table),
-            Container::List | Container::Set | Container::None => Some((table, end)),
-        }
+        let apart = least > 0 && plausible(table) && !(slot.start..slot.end).contains(&table);
+        apart.then(|| table.checked_add(least)).flatten().map(|end| (table, end))
+    }
+
+    /// A container's table and the place of its entries, as they are now.
+    pub(crate) fn table_now(
+        &self,
+        reader: &Reader<'_>,
+        head: &[u8],
+        (slot, lead): (Slot, &Lead),
+    ) -> Option<(u64, (u64, u64))> {
+        let (table, end) = Self::table(head, (slot, lead))?;
+        let entries = match lead.table {
+            Container::Dict => self.entries(reader, table)?,
+            Container::List | Container::Set | Container::None => (table, end),
+        };
+        Some((table, entries))
     }
 
     /// Where the entries of a dict's table lie.
@@ -328,12 +343,13 @@ impl Links {
         }
     }
 
-    /// The parts of a block that can hold others.
+    /// The parts of a block that can hold others; `tables` are those that were read as blocks of their own.
     pub(crate) fn holding(
         &self,
         (reader, index): (&Reader<'_>, &Index),
         window: &mut Window,
         slot: Slot,
+        tables: &Frontier,
     ) -> [Option<(u64, u64)>; 3] {
         match object_of(index.tag(slot.id)).and_then(|kind| self.get(kind)) {
             Some(lead) if !lead.holds => [None; 3],
@@ -342,7 +358,9 @@ impl Links {
                 let at = slot.start + lead.at;
                 let need = HEAD.min(slot.end.saturating_sub(at) as usize);
                 let bytes = window.at(reader, at, need, u64::MAX).filter(|_| lead.is_container());
-                let table = bytes.and_then(|bytes| self.new_table((reader, index), bytes, (slot, lead)));
+                let now = bytes.and_then(|bytes| self.table_now(reader, bytes, (slot, lead)));
+                let known = |table| index.find(table).is_some_and(|seen| tables.contains(seen.id));
+                let table = now.filter(|(table, _)| !known(*table)).map(|(_, entries)| entries);
                 [Some(head), Some(body), table]
             }
             None => [Some((slot.start, slot.end & !7)), None, None],

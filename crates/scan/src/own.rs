@@ -34,6 +34,8 @@ pub(crate) struct Owned {
     pub(crate) places: Vec<Place>,
     /// Which block leads to which, where that was asked for.
     pub(crate) graph: Option<Graph>,
+    /// Blocks that containers have their entries in.
+    pub(crate) tables: Frontier,
 }
 
 /// Whether a range had pointers.
@@ -108,7 +110,13 @@ impl Search {
             window: Window::for_scattered(64 << 10),
             edges: remember.map(Edges::new),
             samples: remember.map(|_| Samples::new()),
-            found: Owned { levels: 0, cut: false, places: Vec::new(), graph: None },
+            found: Owned {
+                levels: 0,
+                cut: false,
+                places: Vec::new(),
+                graph: None,
+                tables: Frontier::default(),
+            },
             unread: false,
             outside: 0,
             phase: Phase::Pools,
@@ -464,7 +472,8 @@ impl Search {
             }
             self.level(around);
         }
-        (Owned { graph: self.edges.map(Edges::finish), ..self.found }, self.samples)
+        let graph = self.edges.map(Edges::finish);
+        (Owned { graph, tables: self.claims.tables, ..self.found }, self.samples)
     }
 
     fn level(&mut self, around: Around<'_, '_>) {

@@ -7,6 +7,7 @@ use crate::layout::{Layout, layout};
 use crate::links::Links;
 use crate::mappings;
 use crate::memory::{Facts, Memory, Settings};
+use crate::moved::Moved;
 use crate::own::{Around, Owned, Search};
 use crate::presample::Samples;
 use crate::reader::Reader;
@@ -56,6 +57,7 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
         index: &contents.index,
         types: &types,
         links: &links,
+        tables: &owned.tables,
         outside: &outside,
         most_read: layout.resident.total().saturating_mul(CLIMB_READS),
         code_type: facts.symbol("PyCode_Type"),
@@ -94,20 +96,32 @@ fn holders(
     settings: &Settings,
 ) -> (Vec<Holders>, u64) {
     let begun = climb::begin(ground, samples, rows, settings);
-    let mut stale = FxHashSet::default();
+    let (mut stale, mut moved) = (FxHashSet::default(), None);
     let (mut tree, mut ways) = (None, None);
     for _ in 0..SEARCHES {
-        let grown = Tree::grow(ground, graph, begun.wanted(ground), &stale);
+        let grown = Tree::grow(
+            ground,
+            graph,
+            begun.wanted(ground),
+            (&stale, moved.as_ref().unwrap_or(&Moved::default())),
+        );
         let found = begun.ways(ground, &grown, settings.levels);
         let left = found.stale(ground);
+        let loose = moved.is_none() && begun.loose(&grown);
         (tree, ways) = (Some(grown), Some(found));
-        if left.is_empty() {
+        if left.is_empty() && !loose {
             break;
         }
         stale.extend(left);
+        if loose {
+            moved = Some(Moved::find(ground, ground.tables));
+        }
     }
     let Some((tree, ways)) = tree.zip(ways) else { return Default::default() };
-    (begun.end(ground, (&tree, &ways), settings), tree.own_bytes() + graph.own_bytes())
+    (
+        begun.end(ground, (&tree, &ways), settings),
+        tree.own_bytes() + graph.own_bytes() + moved.map_or(0, |moved| moved.own_bytes()),
+    )
 }
 
 /// The interpreter, as far as a scan needs it.

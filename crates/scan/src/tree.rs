@@ -9,6 +9,7 @@ use crate::climb::{Ground, object_at};
 use crate::edges::{Cursors, Graph, What};
 use crate::frontier::Frontier;
 use crate::index::object_of;
+use crate::moved::Moved;
 use crate::names;
 use crate::reader::{Window, word};
 use crate::stacks::live_stacks;
@@ -51,7 +52,8 @@ impl Tree<'_> {
         self.above.own_bytes() + (self.frames.capacity() as u64 + self.ends.capacity() as u64) * 16
     }
 
-    fn is_reached(&self, id: u32) -> bool {
+    /// Whether a way to the block is known.
+    pub(crate) fn is_reached(&self, id: u32) -> bool {
         match self.graph.lists.number(id) {
             Some(number) => self.above.is_reached(number),
             None => self.ends.contains_key(&id) || self.frames.contains_key(&id),
@@ -61,12 +63,12 @@ impl Tree<'_> {
 
 impl<'g> Tree<'g> {
     /// Searches until the ways to all of `wanted` are known, or everything was looked at; never from the first to the second of
-    /// `stale`.
+    /// `stale`, and through the new tables of those that `moved`.
     pub(crate) fn grow(
         ground: &Ground<'_, '_>,
         graph: &'g Graph,
         wanted: Frontier,
-        stale: &FxHashSet<(u32, u32)>,
+        (stale, moved): (&FxHashSet<(u32, u32)>, &Moved),
     ) -> Self {
         let slots = ground.index.slots();
         let tree = Self {
@@ -77,7 +79,7 @@ impl<'g> Tree<'g> {
             cut: graph.full,
         };
         let [next, spare, met] = [(); 3].map(|()| Frontier::new(slots));
-        let mut search = Search { ground, tree, next, spare, wanted, met, stale };
+        let mut search = Search { ground, tree, next, spare, wanted, met, stale, moved };
         search.modules();
         search.run();
         if !search.wanted.is_empty() && !search.tree.cut {
@@ -99,6 +101,7 @@ struct Search<'a, 'b, 'c, 'g> {
     /// Blocks that were met and lead on: quick to ask, most are met more than once.
     met: Frontier,
     stale: &'c FxHashSet<(u32, u32)>,
+    moved: &'c Moved,
 }
 
 impl Search<'_, '_, '_, '_> {
@@ -180,12 +183,12 @@ impl Search<'_, '_, '_, '_> {
     }
 
     fn block(&mut self, id: u32, cursors: &mut Cursors) {
-        let Self { tree, next, wanted, met, stale, .. } = self;
+        let Self { tree, next, wanted, met, stale, moved, .. } = self;
         let graph = tree.graph;
         let Some(above) = graph.lists.number(id) else { return };
         let object = object_of(self.ground.index.tag(id)).is_some();
         let what = if object { What::Object } else { What::Other };
-        graph.below(id, what, cursors, |below| {
+        let mut lead = |below: u32| {
             if met.contains(below) || !stale.is_empty() && stale.contains(&(id, below)) {
                 return;
             }
@@ -199,6 +202,8 @@ impl Search<'_, '_, '_, '_> {
             } else if wanted.remove(below) {
                 tree.ends.insert(below, id);
             }
-        });
+        };
+        graph.below(id, what, cursors, &mut lead);
+        moved.below(id).iter().copied().for_each(lead);
     }
 }

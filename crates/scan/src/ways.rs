@@ -80,7 +80,7 @@ impl Ways {
         const PIECE: u64 = 64 << 10;
         let mut missing = below;
         let filter = Filter::new(&missing);
-        let parts = ground.links.holding((ground.reader, ground.index), window, slot);
+        let parts = ground.links.holding((ground.reader, ground.index), window, slot, ground.tables);
         for (start, end) in parts.into_iter().flatten() {
             for from in (start..end).step_by(PIECE as usize) {
                 if missing.is_empty() {

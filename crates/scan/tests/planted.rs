@@ -466,6 +466,70 @@ gc.collect(); say(); wait()
     }
 }
 
+/// A process whose list moves its table right after the list itself was read.
+struct Moving<'t> {
+    live: live::Live,
+    list: u64,
+    target: std::cell::RefCell<&'t mut Target>,
+    moved: std::cell::Cell<bool>,
+}
+
+impl lowtide_scan::Memory for Moving<'_> {
+    fn mappings(&self) -> &[lowtide_scan::Mapping] {
+        self.live.mappings()
+    }
+
+    fn present(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        self.live.present(start, end)
+    }
+
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        let got = self.live.read(address, into);
+        let pool = got >= 4096;
+        if pool && (address..address + got as u64).contains(&self.list) && !self.moved.replace(true) {
+            self.target.borrow_mut().step();
+        }
+        got
+    }
+}
+
+#[test]
+fn a_list_that_moves_its_entries_after_it_was_read_is_still_the_holder() {
+    for python in pythons() {
+        let name = random_name("grown");
+        let program = format!(
+            r"
+import ctypes, json, mmap, sys
+class Item:
+    __slots__ = ('load',)
+    def __init__(s): s.load = bytearray(20_000)
+{name} = [Item() for _ in range(400)]
+new = mmap.mmap(-1, 8192)
+at = ctypes.addressof(ctypes.c_char.from_buffer(new))
+ctypes.memset(at, 0, 3200)
+print(json.dumps(dict(list=id({name}))), flush=True)
+sys.stdin.readline()
+table = ctypes.c_void_p.from_address(id({name}) + 24)
+old = table.value
+ctypes.memmove(at, old, 3200)
+table.value = at
+ctypes.memset(old, 0, 3200)
+print(json.dumps(dict()), flush=True)
+sys.stdin.readline()
+"
+        );
+        let mut target = Target::start(&python, &program);
+        let (live, facts) = (live::Live::open(target.pid()), target.facts());
+        let list = target.truth["list"].as_u64().expect("an address");
+        let moving = Moving { live, list, target: (&mut target).into(), moved: false.into() };
+        let scan = lowtide_scan::scan(&moving, &facts, &Settings::default());
+        assert!(moving.moved.get(), "{}", python.display());
+        let held = scan.holders.iter().find(|held| held.name == "bytearray").expect("bytearrays hold most");
+        let end = format!("Item.load <- list of 400 <- global {name} of module __main__");
+        assert!(held.share > 0.95 && held.text.ends_with(&end), "{}: {held:?}", python.display());
+    }
+}
+
 /// Moves the table of a container to where no allocator put it, as one that grows during a scan does: `FIELD` is where the
 /// container keeps its address.
 const MOVED: &str = "
