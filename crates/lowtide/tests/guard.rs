@@ -8,6 +8,8 @@ mod fills;
 mod full_disk;
 #[path = "guard/harmless.rs"]
 mod harmless;
+#[path = "guard/rush.rs"]
+mod rush;
 mod support;
 
 use lowtide_model::{EventKind, Recording};

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// A step takes its memory in so many parts, at most ...
 const MOST_PARTS: f64 = 8.0;
+/// ... or in so many where several threads take it as fast as they can ...
+const PARTS_IN_HASTE: f64 = 2.0;
 /// ... each of this many milliseconds at least.
 const PART_MS: f64 = 4.0;
 
@@ -81,9 +83,11 @@ impl Job {
         let mut level = self.plan.begins;
         self.hold(level);
         let steps = std::mem::take(&mut self.plan.steps);
-        let begun = Instant::now();
+        let mut took = Duration::ZERO;
         for (at, &(after, ms)) in steps.iter().enumerate() {
+            let began = Instant::now();
             self.step(level, after, ms);
+            took += began.elapsed();
             level = after;
             let step = at + 1;
             self.page.iter().for_each(|page| page.step(step as u64));
@@ -98,11 +102,11 @@ impl Job {
             }
             if let Some(number) = asked {
                 self.page.iter().for_each(|page| page.carried_out(number));
-                say(&format!("asked {step}"), begun, level - self.plan.begins);
+                say(&format!("asked {step}"), took, level.saturating_sub(self.plan.begins));
                 return;
             }
         }
-        say(&format!("finished {}", steps.len()), begun, level.saturating_sub(self.plan.begins));
+        say(&format!("finished {}", steps.len()), took, level.saturating_sub(self.plan.begins));
     }
 
     fn hold(&mut self, bytes: usize) {
@@ -110,7 +114,8 @@ impl Job {
     }
 
     fn step(&mut self, before: usize, after: usize, ms: f64) {
-        let parts = (ms / PART_MS).floor().clamp(1.0, MOST_PARTS);
+        let most = if self.plan.threads > 1 { PARTS_IN_HASTE } else { MOST_PARTS };
+        let parts = (ms / PART_MS).floor().clamp(1.0, most);
         let part_of = Duration::from_secs_f64(ms / parts / 1000.0);
         for part in 0..parts as usize {
             let began = Instant::now();
@@ -160,9 +165,9 @@ fn write(folder: &Path, name: &str, step: u64) -> std::io::Result<()> {
     std::fs::rename(part, folder.join(name))
 }
 
-/// How it ended, with the bytes a second it grew by.
-fn say(what: &str, begun: Instant, grew: usize) {
-    println!("{what} {:.0}", grew as f64 / begun.elapsed().as_secs_f64());
+/// How it ended, with the bytes a second by which its steps grew.
+fn say(what: &str, took: Duration, grew: usize) {
+    println!("{what} {:.0}", grew as f64 / took.as_secs_f64().max(1e-9));
     let _ = std::io::stdout().flush();
 }
 

@@ -68,6 +68,8 @@ pub enum Chunk {
 pub(crate) enum Because {
     /// Memory runs out.
     Memory(Why),
+    /// It does, and one more step and a save will hardly fit.
+    TooLate(Why),
     /// Memory runs out so fast that nothing can be learnt of it.
     Rush,
     /// A save takes more than any before it, up to the limit.
@@ -80,6 +82,9 @@ impl Because {
     pub(crate) fn words(&self) -> String {
         match self {
             Self::Memory(why) => why.words(),
+            Self::TooLate(why) => {
+                format!("it may be lost, one more step and a save will hardly fit: {}", why.words())
+            }
             Self::Rush => "memory rushes to the limit".to_owned(),
             Self::Save => "a save takes more memory than any before it, up to the limit".to_owned(),
             Self::Chunk => "a chunk is done".to_owned(),
@@ -127,6 +132,8 @@ pub(crate) enum Telling {
     Helpless,
     /// That the next evaluation will not fit.
     Evaluation,
+    /// That what was asked for in time will hardly fit any more.
+    Lost,
 }
 
 /// One limit and what is reckoned of it.
@@ -260,8 +267,17 @@ impl Watch {
         }
     }
 
+    /// Why the job has to be stopped for memory now, if it has.
+    pub(crate) fn runs_out(&self) -> Option<Because> {
+        match self.call() {
+            Call::Hold => None,
+            Call::Ask(why) => Some(Because::Memory(why)),
+            Call::Lost(why) => Some(Because::TooLate(why)),
+        }
+    }
+
     /// What has to be done, by the limit that is nearest.
-    pub(crate) fn call(&self) -> Call {
+    fn call(&self) -> Call {
         let mut worst = Call::Hold;
         for watched in self.limits.values() {
             match (watched.guard.call(), &worst) {
@@ -366,6 +382,7 @@ impl Watch {
         self.asked = None;
         self.fill = false;
         self.told.remove(&Telling::Evaluation);
+        self.told.remove(&Telling::Lost);
         self.places.begin();
     }
 

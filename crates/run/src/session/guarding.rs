@@ -12,7 +12,7 @@ use crate::marks::{Request, Stopper};
 use crate::signals::catches;
 use lowtide_model::{Event, EventKind, ProcKey, Tick};
 use lowtide_probe::clock::boot_ns;
-use lowtide_verdict::{Call, Fits, Group, Kind};
+use lowtide_verdict::{Fits, Group, Kind};
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -76,6 +76,7 @@ impl Session<'_> {
         match watch.asked.take() {
             Some(mut asked) => {
                 self.ask_again_when_missed(&mut watch, &mut asked);
+                self.tell_lost(&mut watch, &asked);
                 watch.asked = Some(self.follow_up(&watch, asked));
             }
             None => self.consider(&mut watch),
@@ -111,17 +112,13 @@ impl Session<'_> {
             return;
         }
         self.hear_the_verdict(watch);
-        match watch.call() {
-            Call::Ask(why) | Call::Lost(why) => self.ask(watch, Because::Memory(why)),
-            Call::Hold if watch.chunk_done(self.live.now) => self.ask(watch, Because::Chunk),
-            Call::Hold => self.tell_evaluation(watch),
+        match watch.runs_out() {
+            Some(because) => self.ask(watch, because),
+            None if watch.chunk_done(self.live.now) => self.ask(watch, Because::Chunk),
+            None => self.tell_evaluation(watch),
         }
         if watch.asked.is_none() && watch.at_the_edge() && watch.has_something() {
-            let because = match watch.call() {
-                Call::Ask(why) | Call::Lost(why) => Because::Memory(why),
-                Call::Hold => Because::Rush,
-            };
-            let mut asked = self.new_request(because, Rung::Kill);
+            let mut asked = self.new_request(watch.runs_out().unwrap_or(Because::Rush), Rung::Kill);
             asked.fill = watch.fill;
             self.end_it(watch, asked);
         } else if watch.asked.is_none() && watch.save_runs_over() && watch.has_something() {
@@ -305,6 +302,20 @@ impl Session<'_> {
         self.show(text);
     }
 
+    /// A step that takes more than was known when it was asked to be the last one, told before the kernel ends it.
+    fn tell_lost(&mut self, watch: &mut Watch, asked: &Asked) {
+        let known = asked.taken.is_some() || matches!(asked.because, Because::TooLate(_));
+        let same_step = asked.by_step.zip(watch.life.newest_step).is_some_and(|(by, step)| step < by);
+        let lost = watch.runs_out().filter(|because| matches!(because, Because::TooLate(_)));
+        let Some(because) = lost.filter(|_| same_step && !known) else { return };
+        if watch.tells(Telling::Lost) {
+            let text = because.words();
+            self.guard_event("may_be_lost", asked, text.clone());
+            self.listener.warn(&text);
+            self.show(text);
+        }
+    }
+
     /// An evaluation that will not fit is told as soon as it is known.
     fn tell_evaluation(&mut self, watch: &mut Watch) {
         let Some((step, takes)) = watch.evaluation_exceeds() else {
@@ -338,7 +349,7 @@ impl Session<'_> {
     pub(super) fn guard_event(&mut self, what: &str, asked: &Asked, text: String) {
         let mut data = serde_json::json!({"guard": what, "rung": asked.rung, "number": asked.request.number,
             "after_seconds": self.live.now.since(asked.at).as_secs_f64()});
-        if let Because::Memory(why) = asked.because {
+        if let Because::Memory(why) | Because::TooLate(why) = asked.because {
             data["why"] = serde_json::to_value(why).unwrap_or_default();
         }
         let event = self.make_event(EventKind::Guard, None, text);

@@ -122,8 +122,8 @@ impl Session<'_> {
         if known || watch.life.filled_at_once() {
             return Again::Refills;
         }
-        let fill = |kind: Kind| kind == Kind::CacheFill;
-        let stands = verdict.explanations.iter().any(|explanation| fill(explanation.kind));
+        let fill = verdict.explanations.iter().any(|explanation| explanation.kind == Kind::CacheFill);
+        let stands = verdict.group == Group::TooEarly && fill;
         let ruled_out = of_memory && verdict.group == Group::Leak;
         if !ruled_out && (stands || watch.is_in_first_pass()) { Again::MayRefill } else { Again::Helps }
     }

@@ -419,7 +419,8 @@ impl Guard {
 
     /// Whether the job saves, and memory reaches the limit with the next looks all the same.
     pub fn limit_is_next_in_save(&self) -> bool {
-        self.learnt.stage() == Stage::Save && self.moment.limit_is_next()
+        // What the step before it took is no rise of the save's.
+        self.learnt.saves_since().is_some_and(|since| self.moment.limit_is_next(since))
     }
 
     /// When to look again, in seconds: often enough that some looks are left before it is too late.

@@ -60,9 +60,10 @@ impl Moment {
         (seconds > 0.0).then(|| (last.used - first.used) / seconds).filter(|rate| *rate > 0.0)
     }
 
-    /// Whether it rises, and two more rises like the largest of late reach the limit.
-    pub(super) fn limit_is_next(&self) -> bool {
-        let largest = self.pairs().map(|(before, last)| last.used - before.used).fold(0.0, f64::max);
+    /// Whether it rises, and two more rises like the largest since this time reach the limit.
+    pub(super) fn limit_is_next(&self, since: f64) -> bool {
+        let pairs = self.pairs().filter(|(before, _)| before.seconds >= since);
+        let largest = pairs.map(|(before, last)| last.used - before.used).fold(0.0, f64::max);
         let left = self.looks.back().map(|look| look.limit - look.used);
         self.mean_rate().is_some() && left.is_some_and(|left| left <= largest * RISES_LEFT)
     }
