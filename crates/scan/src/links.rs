@@ -128,6 +128,11 @@ impl Lead {
         self.table != Container::None
     }
 
+    /// Whether objects of the type have a word that leads to a table.
+    pub(crate) fn has_table(&self) -> bool {
+        self.parts().any(|part| part.role == Role::Table)
+    }
+
     /// Whether objects of the type have no word that could lead anywhere.
     pub(crate) fn is_leaf(&self) -> bool {
         self.head == 0 && self.from == self.to

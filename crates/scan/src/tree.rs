@@ -9,6 +9,7 @@ use crate::climb::{Ground, object_at};
 use crate::edges::{Cursors, Graph, What};
 use crate::frontier::Frontier;
 use crate::index::object_of;
+use crate::links::Lead;
 use crate::moved::Moved;
 use crate::names;
 use crate::reader::{Window, word};
@@ -186,10 +187,16 @@ impl Search<'_, '_, '_, '_> {
         let Self { tree, next, wanted, met, stale, moved, .. } = self;
         let graph = tree.graph;
         let Some(above) = graph.lists.number(id) else { return };
-        let object = object_of(self.ground.index.tag(id)).is_some();
-        let what = if object { What::Object } else { What::Other };
+        let kind = object_of(self.ground.index.tag(id));
+        let what = if kind.is_some() { What::Object } else { What::Other };
+        let container = kind.and_then(|kind| self.ground.links.get(kind)).is_some_and(Lead::has_table);
+        let tables = self.ground.tables;
         let mut lead = |below: u32| {
-            if met.contains(below) || !stale.is_empty() && stale.contains(&(id, below)) {
+            // What is no container leads to a table only by a word that is none.
+            if met.contains(below) || !container && tables.contains(below) {
+                return;
+            }
+            if !stale.is_empty() && stale.contains(&(id, below)) {
                 return;
             }
             if let Some(number) = graph.lists.number(below) {
