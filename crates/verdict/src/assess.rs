@@ -3,7 +3,7 @@
 //! This is where shapes, straightness, events, restarts and the data's own period meet. The result is numbers and a
 //! call; the kind and the words come later (see `judge` and `words`).
 
-use crate::decide::{ABOVE_MISFIT, LAST_QUARTER, Odds, Stand, stand};
+use crate::decide::{ABOVE_MISFIT, AFTER_START, LAST_QUARTER, Odds, START, Stand, stand};
 use crate::events::{EventGrowth, at_events};
 use crate::evidence::{Evidence, Look, goes_on};
 use crate::facts::Line;
@@ -28,7 +28,7 @@ const RESOLUTION: f64 = 0.004;
 const FEW: u64 = 60;
 const STRICT: (f64, f64) = (0.6, 0.7);
 /// The logarithm of the odds that a rise goes on from which on it is called a leak, when all there will be was seen ...
-const ENOUGH: f64 = 0.4;
+const ENOUGH: f64 = 0.7;
 /// ... and while more samples will come: waiting costs little then, and a false alarm costs trust.
 pub(crate) const ENOUGH_RUNNING: f64 = 0.95;
 /// With the length of a pass known, no leak is called before this many passes: the second pass is the experiment.
@@ -44,6 +44,8 @@ const AGAINST_FILL: f64 = 0.97;
 const AGAINST_FILL_EVENTS: usize = 6;
 /// Growth at events counts only where the floor as a whole is not surely flat or settled.
 const SURELY_NOT: f64 = 0.9;
+/// The level at the end is the middle of this many points of the floor.
+const END: usize = 3;
 /// Growth this likely keeps a curve inside its first pass undecided.
 const MAY_GROW: f64 = 0.3;
 
@@ -85,6 +87,8 @@ pub(crate) enum Because {
     TooBrief,
     /// One pass is all there will be, and growth follows it.
     OnePass,
+    /// It still creeps, but nearly all of it rose with the start of the program.
+    OverWithStart,
     /// Bytes per example exceed the largest example.
     MoreThanData,
     /// Evaluations keep memory beyond the first.
@@ -357,7 +361,7 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
 fn evidence(seen: &Assessment, series: &Series) -> Option<Evidence> {
     let (floor, fits) = (&seen.floor, &seen.fits[..]);
     let moved = range(series.bins());
-    goes_on(&Look { floor, fits, rising: seen.odds.rising, samples: seen.samples, moved })
+    goes_on(&Look { floor, fits, odds: seen.odds, samples: seen.samples, moved })
 }
 
 /// Whether so much speaks for a rise that goes on that it is called a leak.
@@ -402,11 +406,22 @@ fn inside_first_pass(seen: Assessment, end: f64, known: &Known) -> Assessment {
     seen.with(Group::TooEarly, Because::InsideFirstPass)
 }
 
-/// A rise that slows down: settled if its last quarter added little and it rather stops than goes on, else undecided.
+/// A rise that slows down: over with the start if little came after it; settled if its last quarter added little and it
+/// rather stops than goes on; else undecided.
 fn slowing(seen: Assessment) -> Assessment {
+    if over_with_the_start(&seen.floor) {
+        return seen.with(Group::Flat, Because::OverWithStart);
+    }
     let settled = last_quarter(&seen.floor) < LAST_QUARTER && seen.goes_on.is_none_or(|odds| odds < 0.0);
     let group = if settled { Group::Bounded } else { Group::TooEarly };
     seen.with(group, Because::SlowsDown)
+}
+
+/// Whether what came after the start is too little beside all that memory rose since the very first sample.
+fn over_with_the_start(floor: &Floor) -> bool {
+    let mut last: Vec<f64> = floor.y.iter().rev().take(END).copied().collect();
+    let end = quantile(&mut last, 0.5);
+    end - floor.at(START) < AFTER_START * (end - floor.first)
 }
 
 /// Part of the whole rise that the last quarter of the curve added.

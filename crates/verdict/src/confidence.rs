@@ -36,7 +36,7 @@ pub(crate) fn confidence(seen: &Assessment) -> f64 {
         | Because::KeepsInEvaluation
         | Because::FewSamplesRise
         | Because::PeakInFewSamples => 0.9,
-        Because::OnePass | Because::RecoversAfterRestart => 0.7,
+        Because::OnePass | Because::RecoversAfterRestart | Because::OverWithStart => 0.7,
         Because::NotYetSure => 0.35,
         Because::SlowsDown if seen.group == Group::TooEarly => mapped(SLOWING, goes_on),
         Because::SlowsDown => mapped(SLOWED, goes_on),

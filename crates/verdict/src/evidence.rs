@@ -1,44 +1,62 @@
 //! Weighs whether a rise goes on: one number, the logarithm of its odds.
 //!
 //! A rise that will stop and one that will not look alike in their first part, so the answer is never yes or no but
-//! how much speaks for it. Four things do: how clearly the shapes say that it rises, how little its pace falls, how
-//! exactly that pace is known, and, for a rise from the very first sample, how long it has been seen: the first pass
-//! over data nobody told us of is a straight line too. The weights were learned once, by logistic regression over
-//! prefixes of made curves (see docs/verdict.md); each has the sign it must have.
+//! how much speaks for it. Five things do: how clearly the shapes say that it has not stopped, how little its pace falls,
+//! how exactly that pace is known, how early it bent, and whether its growth comes ever more rarely. In few samples a
+//! rise from the very first one must be all the more exact: the first pass over data nobody told us of is a straight
+//! line too. The weights were learned by logistic regression over made curves (see docs/verdict.md); each has the sign
+//! it must have.
 //!
 //! While more samples will come there are two ways to be wrong, and they add up: the rise bends and it cannot be seen
 //! yet, or it is as straight as it looks and stops all the same, as a bounded cache does. No exactness helps against
 //! the second: only how slow it is (how many samples it takes to move memory as far as it was ever seen to move) and
 //! how its growth lies in time. Not here: what follows (`assess`).
 
-use crate::decide::{LATE_BEND, START, Stand, stand};
+use crate::decide::{LATE_BEND, Odds, START, Stand, stand};
 use crate::floor::Floor;
 use crate::shapes::{Fit, Shape};
 use crate::straight::Bend;
 
-/// Before anything is seen.
-const PRIOR: f64 = -0.86;
-/// For the shapes' own log-odds of a rise. They count a quarter: the shapes are drawn through the same points.
-const BY_SHAPES: f64 = 0.24;
-/// For a pace that falls: per standard error by which it does. Six are as many as can be believed.
-const BY_BEND: f64 = 0.72;
+/// What each thing that is seen adds to the logarithm of the odds.
+struct Weights {
+    /// Before anything is seen.
+    prior: f64,
+    /// For the shapes' own log-odds. They count a third at most: the shapes are drawn through the same points.
+    shapes: f64,
+    /// For a pace that falls: per standard error by which it does.
+    bend: f64,
+    /// For a pace that is known exactly: per natural logarithm of its error.
+    error: f64,
+    /// For a ramp that bent into the rise: per part of the curve that it took. What bent late bends again.
+    bent: f64,
+    /// For growth that lies late in the curve: per standard error of Laplace's test of a trend.
+    trend: f64,
+}
+
+/// When all there will be was seen: learned on whole curves.
+const WHOLE: Weights =
+    Weights { prior: -2.3, shapes: 0.36, bend: 0.92, error: -2.0, bent: -4.9, trend: 0.33 };
+/// While more will come: learned on parts of curves, where the first stretch of any rise looks exact (a Bayes factor would
+/// have -1 for the error). How growth lies in time is weighed with the line that stops.
+const PART: Weights = Weights { prior: -0.86, shapes: 0.24, bend: 0.72, error: -0.93, bent: 0.0, trend: 0.0 };
+
+/// Six standard errors of a falling pace are as many as can be believed, ...
 const MOST_ERRORS: f64 = 6.0;
+/// ... and four of a trend.
+const MOST_TREND: f64 = 4.0;
 /// No rise is straighter than this: a leak under a warm-up bends a little too.
 const STRAIGHTEST: f64 = 0.02;
-/// For a pace that is known exactly: per natural logarithm of its error (a Bayes factor would have -1).
-const BY_ERROR: f64 = -0.93;
-/// For a rise from the very first sample: at `FIRST_PASS` samples, and per natural logarithm of more of them.
-const FROM_START: f64 = -0.42;
-const BY_LENGTH: f64 = 0.38;
+/// Samples in which the first pass over the data is as likely as not, ...
 const FIRST_PASS: f64 = 60.0;
+/// ... and for a rise from the very first sample that has fewer: per natural logarithm of how many times fewer.
+const BY_LENGTH: f64 = 3.0;
 /// While more will come: that a straight line does not stop which takes `FIRST_PASS` samples to move memory as far as it
 /// ever moved, and per natural logarithm of more of them. What fills, fills fast; what leaks, leaks beside something larger.
 const NO_STOP: f64 = -0.4;
 const BY_SLOWNESS: f64 = 0.85;
 /// For growth that lies late in the curve, as Laplace's test of a trend counts it, per standard error: what ratchets does
-/// so ever more rarely. Four are as many as can be believed.
+/// so ever more rarely.
 const BY_TREND: f64 = 0.5;
-const MOST_TREND: f64 = 4.0;
 /// A rise from the very first sample moved memory as far as it ever moved by itself: slowness says little of it.
 const NO_STOP_FROM_START: f64 = 1.1;
 /// A rise after a rest is no start and no first pass over the data.
@@ -63,8 +81,12 @@ pub(crate) struct Evidence {
 /// What is seen of a rise beside its pace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Seen {
-    /// Natural logarithm of the odds that it rises, as the shapes say.
-    shapes: f64,
+    /// Natural logarithm of the odds that it rises to the end, as the shapes say ...
+    rises: f64,
+    /// ... and that it has not stopped: slowing shapes speak for it, because its pace is asked apart.
+    not_over: f64,
+    /// Which part of the curve a ramp took that bent into it.
+    bent: f64,
     /// Whether it rises from the very first sample.
     from_start: bool,
     /// Whether it began after a rest.
@@ -83,21 +105,40 @@ impl Seen {
         let slowness = (self.samples as f64 / FIRST_PASS / self.part.max(SMALLEST)).ln();
         NO_STOP
             + BY_SLOWNESS * slowness
-            + BY_TREND * self.trend.clamp(-MOST_TREND, MOST_TREND)
+            + BY_TREND * self.late()
             + given(self.from_start, NO_STOP_FROM_START)
             + given(self.after_rest, AFTER_REST)
+    }
+
+    /// As much of the trend as can be believed.
+    fn late(&self) -> f64 {
+        self.trend.clamp(-MOST_TREND, MOST_TREND)
+    }
+
+    /// What is missing of the samples that a rise from the very first one should have.
+    fn too_short(&self) -> f64 {
+        let shorter = (self.samples as f64 / FIRST_PASS).ln().min(0.0);
+        if self.from_start { BY_LENGTH * shorter } else { 0.0 }
+    }
+}
+
+impl Weights {
+    /// The log-odds that a rise does not bend.
+    fn odds(&self, bend: Bend, seen: &Seen, shapes: f64) -> f64 {
+        let falls = (bend.value / bend.error.hypot(STRAIGHTEST)).clamp(-MOST_ERRORS, 0.0);
+        self.prior
+            + self.shapes * shapes
+            + self.bend * falls
+            + self.error * (bend.error + SUREST).ln()
+            + self.bent * seen.bent
+            + self.trend * seen.late()
     }
 }
 
 impl Evidence {
     fn of(bend: Bend, seen: Seen) -> Self {
-        let mut straight = BY_SHAPES.mul_add(seen.shapes, PRIOR);
-        straight += BY_BEND * (bend.value / bend.error.hypot(STRAIGHTEST)).clamp(-MOST_ERRORS, 0.0);
-        straight += BY_ERROR * (bend.error + SUREST).ln();
-        let length = (seen.samples as f64 / FIRST_PASS).ln();
-        let from_start = f64::from(u8::from(seen.from_start));
-        let log_odds = from_start.mul_add(BY_LENGTH.mul_add(length, FROM_START), straight);
-        let so_far = either(straight, seen.no_stop());
+        let log_odds = WHOLE.odds(bend, &seen, seen.not_over) + seen.too_short();
+        let so_far = either(PART.odds(bend, &seen, seen.rises), seen.no_stop());
         Self { log_odds, so_far, bend, seen }
     }
 
@@ -107,7 +148,9 @@ impl Evidence {
         let surest = ((1.0 + SUREST) / SUREST).ln();
         let (a, b) = (self.seen, other.seen);
         let seen = Seen {
-            shapes: (a.shapes + b.shapes).clamp(-surest, surest),
+            rises: (a.rises + b.rises).clamp(-surest, surest),
+            not_over: (a.not_over + b.not_over).clamp(-surest, surest),
+            bent: a.bent.max(b.bent),
             from_start: a.from_start || b.from_start,
             after_rest: a.after_rest && b.after_rest,
             part: a.part.max(b.part),
@@ -127,8 +170,8 @@ fn either(one: f64, other: f64) -> f64 {
 pub(crate) struct Look<'a> {
     pub(crate) floor: &'a Floor,
     pub(crate) fits: &'a [Fit],
-    /// The weight of shapes that rise to the end.
-    pub(crate) rising: f64,
+    /// What the shapes weigh.
+    pub(crate) odds: Odds,
     pub(crate) samples: u64,
     /// Highest minus lowest sample, waves and the start included.
     pub(crate) moved: f64,
@@ -143,7 +186,9 @@ pub(crate) fn goes_on(look: &Look) -> Option<Evidence> {
     let bend = Bend::of(&alive)?;
     let rise = alive.last()?.1 - alive.first()?.1;
     let seen = Seen {
-        shapes: ((look.rising + SUREST) / (1.0 - look.rising + SUREST)).ln(),
+        rises: log_odds(look.odds.rising),
+        not_over: log_odds(look.odds.rising + look.odds.open),
+        bent: if rests(best.shape) { 0.0 } else { from },
         from_start: from <= 0.0,
         after_rest: rests(best.shape),
         part: if look.moved > 0.0 { rise / look.moved } else { 1.0 },
@@ -151,6 +196,11 @@ pub(crate) fn goes_on(look: &Look) -> Option<Evidence> {
         samples: look.samples,
     };
     Some(Evidence::of(bend, seen))
+}
+
+/// Of a weight of shapes.
+fn log_odds(weight: f64) -> f64 {
+    ((weight + SUREST) / (1.0 - weight + SUREST)).ln()
 }
 
 /// Laplace's test on the growth of the floor after the start: how many standard errors its middle lies behind the
@@ -204,8 +254,16 @@ fn rising_part(fit: &Fit) -> (f64, f64) {
 mod tests {
     use super::*;
 
-    const SEEN: Seen =
-        Seen { shapes: 2.0, from_start: false, after_rest: false, part: 0.5, trend: 0.0, samples: 100 };
+    const SEEN: Seen = Seen {
+        rises: 2.0,
+        not_over: 2.0,
+        bent: 0.0,
+        from_start: false,
+        after_rest: false,
+        part: 0.5,
+        trend: 0.0,
+        samples: 100,
+    };
 
     #[test]
     fn a_second_life_that_rises_alike_adds_to_the_odds_and_one_that_bends_takes_from_them() {

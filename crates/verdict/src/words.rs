@@ -524,6 +524,7 @@ impl Because {
             Self::Shapes => "the shape with the most evidence",
             Self::InsideFirstPass => "the curve ends before the second pass over the data can tell",
             Self::SlowsDown => "the rise slows down",
+            Self::OverWithStart => "nearly all of it rose with the start of the program",
             Self::FewSamplesRise => "a rise in fewer than ten samples",
             Self::PeakInFewSamples => "one peak in fewer than eight samples",
             Self::AtEvents => "the floor rises at each evaluation and not between",
