@@ -160,15 +160,14 @@ fn judge_all<'a>(cases: &[&'a Case]) -> Vec<Judged<'a>> {
     cases.iter().map(|case| Judged { case, verdict: judge(&case.curve) }).collect()
 }
 
-/// One line a curve: whether the answer is right, what it was, with which confidence, and the last of the reasoning.
-/// Calibration is learned from these.
+/// One line a curve: whether the answer is right, what it was, with which confidence, and the reasoning. Calibration is
+/// learned from these.
 fn rows(judged: &[Judged]) -> String {
     let mut out = String::new();
     for j in judged {
-        let why = &j.verdict.why;
-        let decided = why[why.len().saturating_sub(5)..].join("\t");
         let right = u8::from(j.got() == j.case.group);
-        let _ = writeln!(out, "{right}\t{:?}\t{}\t{decided}", j.got(), j.verdict.confidence);
+        let why = j.verdict.why.join("\t");
+        let _ = writeln!(out, "{right}\t{:?}\t{}\t{why}", j.got(), j.verdict.confidence);
     }
     out
 }

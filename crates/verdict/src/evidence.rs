@@ -2,8 +2,8 @@
 //!
 //! A rise that will stop and one that will not look alike in their first part, so the answer is never yes or no but
 //! how much speaks for it. Five things do: how clearly the shapes say that it has not stopped, how little its pace falls,
-//! how exactly that pace is known, how early it bent, and whether its growth comes ever more rarely. In few samples a
-//! rise from the very first one must be all the more exact: the first pass over data nobody told us of is a straight
+//! how exactly that pace is known, how early it bent, and whether its growth comes ever more rarely. In few samples it
+//! must be all the more exact, unless it began after a rest: the first pass over data nobody told us of is a straight
 //! line too. The weights were learned by logistic regression over made curves (see docs/verdict.md); each has the sign
 //! it must have.
 //!
@@ -35,7 +35,7 @@ struct Weights {
 
 /// When all there will be was seen: learned on whole curves.
 const WHOLE: Weights =
-    Weights { prior: -2.3, shapes: 0.36, bend: 0.92, error: -2.0, bent: -4.9, trend: 0.33 };
+    Weights { prior: -2.3, shapes: 0.38, bend: 1.0, error: -1.95, bent: -4.6, trend: 0.35 };
 /// While more will come: learned on parts of curves, where the first stretch of any rise looks exact (a Bayes factor would
 /// have -1 for the error). How growth lies in time is weighed with the line that stops.
 const PART: Weights = Weights { prior: -0.86, shapes: 0.24, bend: 0.72, error: -0.93, bent: 0.0, trend: 0.0 };
@@ -48,7 +48,7 @@ const MOST_TREND: f64 = 4.0;
 const STRAIGHTEST: f64 = 0.02;
 /// Samples in which the first pass over the data is as likely as not, ...
 const FIRST_PASS: f64 = 60.0;
-/// ... and for a rise from the very first sample that has fewer: per natural logarithm of how many times fewer.
+/// ... and for a rise that has fewer: per natural logarithm of how many times fewer.
 const BY_LENGTH: f64 = 3.0;
 /// While more will come: that a straight line does not stop which takes `FIRST_PASS` samples to move memory as far as it
 /// ever moved, and per natural logarithm of more of them. What fills, fills fast; what leaks, leaks beside something larger.
@@ -115,10 +115,10 @@ impl Seen {
         self.trend.clamp(-MOST_TREND, MOST_TREND)
     }
 
-    /// What is missing of the samples that a rise from the very first one should have.
+    /// What speaks against a rise of few samples; one that began after a rest is no first pass over the data.
     fn too_short(&self) -> f64 {
         let shorter = (self.samples as f64 / FIRST_PASS).ln().min(0.0);
-        if self.from_start { BY_LENGTH * shorter } else { 0.0 }
+        if self.after_rest { 0.0 } else { BY_LENGTH * shorter }
     }
 }
 
@@ -182,7 +182,9 @@ pub(crate) fn goes_on(look: &Look) -> Option<Evidence> {
     let best = look.fits.iter().find(|f| stand(f) == Stand::Rising)?;
     let (from, to) = rising_part(best);
     let points: Vec<(f64, f64)> = look.floor.unit().into_iter().zip(look.floor.y.iter().copied()).collect();
-    let alive: Vec<(f64, f64)> = points.iter().copied().filter(|p| (from..=to).contains(&p.0)).collect();
+    // The start of the program is no part of a rise that a ramp bent into: its last bit would look like a pace that falls.
+    let began = if from > 0.0 { from.max(START) } else { from };
+    let alive: Vec<(f64, f64)> = points.iter().copied().filter(|p| (began..=to).contains(&p.0)).collect();
     let bend = Bend::of(&alive)?;
     let rise = alive.last()?.1 - alive.first()?.1;
     let seen = Seen {
