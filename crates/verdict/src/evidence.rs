@@ -21,7 +21,7 @@ use crate::straight::Bend;
 struct Weights {
     /// Before anything is seen.
     prior: f64,
-    /// For the shapes' own log-odds. They count a third at most: the shapes are drawn through the same points.
+    /// For the shapes' own log-odds. They count about a third: the shapes are drawn through the same points.
     shapes: f64,
     /// For a pace that falls: per standard error by which it does.
     bend: f64,
@@ -284,6 +284,17 @@ mod tests {
         assert!(odds(Seen { part: 0.05, ..SEEN }) > odds(SEEN), "slow beside all that moved");
         assert!(odds(Seen { trend: 2.0, ..SEEN }) > odds(SEEN), "growth that comes late");
         assert!(odds(Seen { trend: -2.0, ..SEEN }) < odds(SEEN), "growth that gets rarer");
+    }
+
+    #[test]
+    fn few_samples_a_late_bend_and_growth_that_gets_rarer_speak_against_a_finished_rise() {
+        let odds = |seen: Seen| Evidence::of(Bend { value: 0.0, error: 0.1 }, seen).log_odds;
+        assert!(odds(Seen { samples: 20, ..SEEN }) < odds(Seen { samples: 40, ..SEEN }));
+        assert!(odds(Seen { samples: 40, ..SEEN }) < odds(SEEN));
+        let rested = Seen { after_rest: true, ..SEEN };
+        assert!((odds(Seen { samples: 20, ..rested }) - odds(rested)).abs() < 1e-9, "no first pass");
+        assert!(odds(Seen { bent: 0.3, ..SEEN }) < odds(SEEN));
+        assert!(odds(Seen { trend: -2.0, ..SEEN }) < odds(SEEN));
     }
 
     #[test]

@@ -300,7 +300,7 @@ impl Judge {
             file: self.name.clone(),
             verdict: kind,
             group: kind.group(),
-            confidence: confidence(seen),
+            confidence: confidence(kind, seen),
             headline: story.headline(),
             process: None,
             floor: floor_facts(facts),

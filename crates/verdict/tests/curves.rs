@@ -41,6 +41,20 @@ fn what_comes_after_the_start_is_measured_against_all_of_it_however_many_samples
 }
 
 #[test]
+fn a_creep_after_the_start_is_measured_against_all_of_it_too() {
+    for n in [90, 400, 1600] {
+        let creep = |i: usize| (1.0 + i as f64).ln() / (n as f64).ln();
+        let crept = |rest: f64| {
+            told(&curve(n, |i| if i == 0 { 1000.0 } else { 2000.0 + rest * creep(i) + wobble(i) }))
+        };
+        let small = crept(25.0);
+        assert_eq!(small.group, Group::Flat, "{n} samples: {small:#?}");
+        let large = crept(600.0);
+        assert_ne!(large.group, Group::Flat, "{n} samples: {large:#?}");
+    }
+}
+
+#[test]
 fn a_pass_whose_length_is_known_is_told_however_small_its_fill_is() {
     let mut small = curve(400, |i| started(i, 400, 35.0));
     small.context.epoch_steps = Some(400.0 / 3.0);
