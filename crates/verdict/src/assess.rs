@@ -30,7 +30,7 @@ const STRICT: (f64, f64) = (0.6, 0.7);
 /// The logarithm of the odds that a rise goes on from which on it is called a leak, when all there will be was seen ...
 const ENOUGH: f64 = 0.8;
 /// ... and while more samples will come: waiting costs little then, and a false alarm costs trust.
-pub(crate) const ENOUGH_RUNNING: f64 = 0.95;
+pub(crate) const ENOUGH_RUNNING: f64 = 1.0;
 /// With the length of a pass known, no leak is called before this many passes: the second pass is the experiment.
 pub(crate) const PASSES: f64 = 1.3;
 /// Of a single pass, this part must be seen before growth is told as its fill.

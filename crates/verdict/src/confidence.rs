@@ -32,11 +32,16 @@ const STARTED: &Points = &[(-2.0, 0.93), (-1.0, 0.66), (0.0, 0.38)];
 pub(crate) fn confidence(kind: Kind, seen: &Assessment) -> f64 {
     let o = seen.odds;
     let goes_on = seen.goes_on.unwrap_or(-3.0);
-    let value = match seen.because {
+    if kind == Kind::PageCache {
         // What the kernel can take back was measured apart: no shape has to tell it.
-        _ if kind == Kind::PageCache => 0.97,
-        Because::TooFew | Because::TooBrief | Because::InsideFirstPass | Because::AtEvents => 0.97,
-        Because::EveryLifeClimbs => 0.97,
+        return 0.97;
+    }
+    let value = match seen.because {
+        Because::TooFew
+        | Because::TooBrief
+        | Because::InsideFirstPass
+        | Because::AtEvents
+        | Because::EveryLifeClimbs => 0.97,
         Because::NothingMoves | Because::FewSamplesRise | Because::PeakInFewSamples => 0.95,
         Because::MoreThanData | Because::KeepsInEvaluation => 0.9,
         Because::RecoversAfterRestart if seen.group == Group::Flat => 0.9,

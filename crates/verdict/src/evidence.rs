@@ -58,7 +58,7 @@ const BY_SLOWNESS: f64 = 0.85;
 /// so ever more rarely.
 const BY_TREND: f64 = 0.5;
 /// A rise from the very first sample moved memory as far as it ever moved by itself: slowness says little of it.
-const NO_STOP_FROM_START: f64 = 1.1;
+const NO_STOP_FROM_START: f64 = 1.4;
 /// A rise after a rest is no start and no first pass over the data.
 const AFTER_REST: f64 = 1.0;
 /// No weight of shapes is surer than this, and no pace is known better.
