@@ -315,7 +315,9 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
         let always = 5 * e.rose >= 4 * e.events;
         let no_fill = known.pass.is_none() || always;
         let beside = !filling || (e.across >= AGAINST_FILL && e.events >= AGAINST_FILL_EVENTS);
-        odds.flat.max(odds.settled) < SURELY_NOT && no_fill && beside
+        // Before the second pass tells, a floor that has only slowed down is a fill that ends, whatever it lines up with.
+        let ends = if filling { odds.settled.max(odds.open) } else { odds.settled };
+        odds.flat.max(ends) < SURELY_NOT && no_fill && beside
     };
     // After the first pass only what happens later can speak against a fill, if enough of it was seen.
     let after = known.pass.filter(|_| !filling).map_or(f64::NEG_INFINITY, |pass| pass);

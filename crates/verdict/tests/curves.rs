@@ -120,3 +120,21 @@ fn one_step_after_the_start_is_no_leak() {
     let stepped = told(&curve(544, |i| level(i) + wobble(i)));
     assert_eq!(stepped.group, Group::Bounded, "{stepped:#?}");
 }
+
+#[test]
+fn a_fill_that_lines_up_with_evaluations_is_no_leak_of_theirs_once_it_slows_down() {
+    // A collector that runs as often as evaluations do hides all growth between them.
+    let level = |i: usize| {
+        let grown = 5.0 * (i.min(286) / 25 * 25) as f64;
+        1000.0 + grown + wobble(i) + if i % 25 < 4 { 200.0 } else { 0.0 }
+    };
+    let mut fill = curve(358, level);
+    fill.context.epoch_steps = Some(286.0);
+    fill.context.validation_x = (1..15).map(|event| 25.0 * f64::from(event)).collect();
+    let fill = told(&fill);
+    assert_ne!(fill.group, Group::Leak, "{fill:#?}");
+    let mut leak = curve(280, level);
+    leak.context.epoch_steps = Some(286.0);
+    leak.context.validation_x = (1..12).map(|event| 25.0 * f64::from(event)).collect();
+    assert_eq!(told(&leak).group, Group::Leak, "while it rises only evaluations explain it");
+}
