@@ -144,19 +144,14 @@ impl Begun<'_> {
 
     /// The words by which the samples are held, all the way up.
     pub(crate) fn ways(&self, ground: &Ground<'_, '_>, tree: &Tree<'_>, levels: usize) -> Ways {
-        Ways::find(ground, tree, &self.climbs, levels, ground.limit())
+        Ways::find(ground, tree, &self.climbs, levels / 2, ground.limit())
     }
 
     /// Goes up.
-    pub(crate) fn end(
-        mut self,
-        ground: &Ground<'_, '_>,
-        (tree, ways): (&Tree<'_>, &Ways),
-        settings: &Settings,
-    ) -> Vec<Holders> {
+    pub(crate) fn end(mut self, ground: &Ground<'_, '_>, (tree, ways): (&Tree<'_>, &Ways)) -> Vec<Holders> {
         for climb in &mut self.climbs {
             climb.cut = tree.cut || ways.cut;
-            ascend(ground, (tree, ways), climb, settings.levels);
+            ascend(ground, (tree, ways), climb);
         }
         self.chosen.iter().zip(&self.climbs).map(|(row, climb)| report(ground, row, climb)).collect()
     }
@@ -272,12 +267,13 @@ pub(crate) fn object_at(ground: &Ground<'_, '_>, slot: Slot, found: &Type) -> u6
 }
 
 /// Goes up from every sample to where its way begins.
-fn ascend(ground: &Ground<'_, '_>, (tree, ways): (&Tree<'_>, &Ways), climb: &mut Climb, levels: usize) {
+fn ascend(ground: &Ground<'_, '_>, (tree, ways): (&Tree<'_>, &Ways), climb: &mut Climb) {
     let namer = Namer { ground };
     let (mut ends, mut locals) = (Vec::new(), Vec::new());
     for sample in 0..climb.all.count_ones() {
         let mut below = sample;
-        for level in 1..=levels as u32 {
+        // A way is as long as what is known of it.
+        for level in 1.. {
             let lower = climb.nodes[below as usize];
             if let Some(at) = tree.frame(lower.slot.id) {
                 locals.push((below, at));
@@ -285,7 +281,7 @@ fn ascend(ground: &Ground<'_, '_>, (tree, ways): (&Tree<'_>, &Ways), climb: &mut
             }
             let known = climb.parents.get(&below).copied();
             let number = known.or_else(|| {
-                let (slot, at) = ways.above(lower.slot.id)?;
+                let (slot, at) = ways.next(lower.slot.id)?;
                 let kind = object_of(ground.index.tag(slot.id));
                 Some(climb.found(Node {
                     slot,

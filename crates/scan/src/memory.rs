@@ -132,7 +132,7 @@ pub struct Settings {
     pub before: Option<Vec<crate::TypeUse>>,
     /// Instances of a type a climb starts from.
     pub samples: usize,
-    /// Levels a climb goes up at most.
+    /// Blocks of a long way up that are looked at, half of them at each end.
     pub levels: usize,
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct Namer<'a, 'b> {
 const MOST_MEMBERS: u64 = 256;
 /// Locals of a function that are looked at.
 const MOST_LOCALS: u64 = 512;
+/// Equal steps from which on a chain is not written out.
+const SHORT: usize = 4;
 /// Offsets in a code object: names of locals, name of the function.
 const CODE_NEW: (u64, u64) = (96, 128);
 const CODE_OLD: (u64, u64) = (72, 112);
@@ -342,5 +344,10 @@ fn line(path: &[HolderStep], top: Option<&str>) -> String {
         parts.push(format!("{}{through}{entries}", step.name));
     }
     parts.extend(top.map(str::to_owned));
-    parts.join(" <- ")
+    let chains = parts.chunk_by(|one, next| one == next);
+    let short = chains.map(|chain| match chain.len() {
+        1..SHORT => chain.join(" <- "),
+        _ => format!("{} <- ... <- {}", chain[0], chain[0]),
+    });
+    short.collect::<Vec<_>>().join(" <- ")
 }

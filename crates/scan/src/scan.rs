@@ -119,7 +119,7 @@ fn holders(
     }
     let Some((tree, ways)) = tree.zip(ways) else { return Default::default() };
     (
-        begun.end(ground, (&tree, &ways), settings),
+        begun.end(ground, (&tree, &ways)),
         tree.own_bytes() + graph.own_bytes() + moved.map_or(0, |moved| moved.own_bytes()),
     )
 }

@@ -9,9 +9,14 @@ use crate::tree::Tree;
 use crate::types::Family;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+/// Blocks of the longest chain that is gone up.
+const LONGEST: usize = 1 << 16;
+
 /// For a block the one above it, and the word there that points to it.
 pub(crate) struct Ways {
     above: FxHashMap<u32, (Slot, u64)>,
+    /// Where a long chain goes on near its upper end.
+    skipped: FxHashMap<u32, Slot>,
     /// Whether the budget of reads ended it.
     pub(crate) cut: bool,
 }
@@ -27,21 +32,37 @@ impl Ways {
     ) -> Self {
         let mut held: FxHashMap<u32, Vec<Slot>> = FxHashMap::default();
         let mut seen: FxHashSet<u32> = FxHashSet::default();
+        let mut skipped = FxHashMap::default();
         for sample in climbs.iter().flat_map(|climb| &climb.nodes).map(|node| node.slot) {
-            let mut slot = sample;
-            for _ in 0..levels {
-                if !seen.insert(slot.id) || tree.frame(slot.id).is_some() {
+            let mut low = sample;
+            for level in 0.. {
+                if level == levels {
+                    // The lower end of a long chain is enough, and the upper one: what is between is like it.
+                    let top = upper(ground, tree, low, levels);
+                    if let Some(first) = top.first() {
+                        if tree.above(low.id) == Some(first.id) {
+                            held.entry(first.id).or_default().push(low);
+                        } else {
+                            skipped.insert(low.id, *first);
+                        }
+                    }
+                    for pair in top.windows(2).take_while(|pair| seen.insert(pair[0].id)) {
+                        held.entry(pair[1].id).or_default().push(pair[0]);
+                    }
                     break;
                 }
-                let Some(above) = tree.above(slot.id).and_then(|id| ground.index.slot(id)) else { break };
-                held.entry(above.id).or_default().push(slot);
+                if !seen.insert(low.id) || tree.frame(low.id).is_some() {
+                    break;
+                }
+                let Some(above) = tree.above(low.id).and_then(|id| ground.index.slot(id)) else { break };
+                held.entry(above.id).or_default().push(low);
                 if is_class(ground, above) {
                     break;
                 }
-                slot = above;
+                low = above;
             }
         }
-        let mut ways = Self { above: FxHashMap::default(), cut: false };
+        let mut ways = Self { above: FxHashMap::default(), skipped, cut: false };
         let mut window = Window::new(64 << 10);
         for (above, mut below) in held {
             if ground.reader.effort() > limit {
@@ -73,6 +94,11 @@ impl Ways {
     /// The block above, and the word there that points to this one.
     pub(crate) fn above(&self, id: u32) -> Option<(Slot, u64)> {
         self.above.get(&id).copied()
+    }
+
+    /// The block above. Of a long chain only the ends are known: there, one that is further up, held by no word.
+    pub(crate) fn next(&self, id: u32) -> Option<(Slot, u64)> {
+        self.above(id).or_else(|| self.skipped.get(&id).map(|slot| (*slot, 0)))
     }
 
     /// Reads a block until the words that point to all of `below` are found: each time the first one.
@@ -131,6 +157,24 @@ impl Filter {
         let page = address >> 12;
         self.0[(page / 64) as usize % Self::WORDS] >> (page % 64) & 1 == 1
     }
+}
+
+/// The last blocks of a way that goes on from `from`.
+fn upper(ground: &Ground<'_, '_>, tree: &Tree<'_>, from: Slot, levels: usize) -> Vec<Slot> {
+    let mut last = std::collections::VecDeque::new();
+    let mut low = from;
+    for _ in 0..LONGEST {
+        if tree.frame(low.id).is_some() || low.id != from.id && is_class(ground, low) {
+            break;
+        }
+        let Some(above) = tree.above(low.id).and_then(|id| ground.index.slot(id)) else { break };
+        if last.len() == levels {
+            last.pop_front();
+        }
+        last.push_back(above);
+        low = above;
+    }
+    last.into()
 }
 
 /// A climb ends at a class.

@@ -282,6 +282,12 @@ fn holdings(name: &str) -> Vec<(String, String)> {
         ),
         (
             whole(&format!(
+                "class Node:\n    __slots__ = 'load', 'next'\n{name} = None\nfor _ in range(500):\n    node = Node(); node.load = bytearray(40_000); node.next = {name}; {name} = node\ndel node"
+            )),
+            format!("Node.next <- ... <- Node.next <- global {name} of module __main__"),
+        ),
+        (
+            whole(&format!(
                 "keep = []\ndef fun{name}():\n    first, {name} = 1, bytearray(40_000)\n    try: raise ValueError\n    except ValueError as error: keep.append(error)\nfor _ in range(500): fun{name}()"
             )),
             format!("local {name} of function fun{name}"),
