@@ -104,11 +104,15 @@ fn levels(bins: &[Bin], places: &[f64]) -> Vec<(f64, f64)> {
     edges.push(f64::INFINITY);
     let mut rest = bins;
     let mut out = Vec::new();
+    let mut before = 0;
     for edge in edges {
         let cut = rest.partition_point(|b| b.x() < edge);
         let (stretch, later) = rest.split_at(cut);
         rest = later;
-        if stretch.len() >= SHORTEST {
+        // The last stretch is not over: while it is short it shows the event itself, not the floor after it.
+        let over = edge.is_finite() || 2 * stretch.len() >= before;
+        before = stretch.len();
+        if stretch.len() >= SHORTEST && over {
             // The sample at the event itself may still show what was before it.
             let settled = if out.is_empty() { stretch } else { &stretch[1..] };
             let (a, b) = settled.split_at(settled.len() / 2);
@@ -142,5 +146,13 @@ mod tests {
         assert!(kept.is_some_and(|kept| (kept.each - 3.0).abs() < 0.1), "{kept:?}");
         let straight = at_events(&series(|x| 3.0f64.mul_add(x / 20.0, start(x))), &places);
         assert_eq!(straight, None, "growth that ignores evaluations");
+    }
+
+    #[test]
+    fn an_evaluation_that_is_not_over_says_nothing_of_what_stays_after_it() {
+        let places: Vec<f64> = (0..8).map(|event| f64::from(event).mul_add(27.0, 4.0)).collect();
+        let evaluates = |x: f64| if (x - 4.0).rem_euclid(27.0) < 4.0 { 900.0 } else { 0.0 };
+        let fill = at_events(&series(|x| 5.0f64.mul_add(x, evaluates(x))), &places);
+        assert_eq!(fill, None, "a line that ends seven samples after an evaluation began");
     }
 }
