@@ -18,6 +18,7 @@ mod field {
     pub(super) const BASIC_SIZE: usize = 32;
     pub(super) const ITEM_SIZE: usize = 40;
     pub(super) const FLAGS: usize = 168;
+    pub(super) const MEMBERS: usize = 240;
     pub(super) const BASE: usize = 256;
     pub(super) const DICT: usize = 264;
     pub(super) const DICT_OFFSET: usize = 288;
@@ -96,6 +97,8 @@ pub(crate) struct Type {
     pub(crate) module: String,
     flags: u64,
     pub(crate) basic: u64,
+    /// Where its pointers end: numbers at its end are none.
+    end: u64,
     item: u64,
     /// Bytes before the object proper.
     pub(crate) lead: u64,
@@ -154,7 +157,7 @@ impl Type {
         let head = if self.has_gc() { self.lead.saturating_sub(16) } else { self.lead };
         let whole =
             self.has_gc() && self.item != 0 && self.item.is_multiple_of(8) || self.inline_values(version);
-        let end = if whole { size } else { size.min(self.lead + self.basic) };
+        let end = if whole { size } else { size.min(self.lead + self.end) };
         (head, self.lead + 16, end)
     }
 }
@@ -398,6 +401,7 @@ impl<'a> Types<'a> {
             module,
             flags,
             basic,
+            end: self.pointers_end(word(&bytes, field::MEMBERS), basic),
             item,
             lead,
             compact_text: flags & flag::STR != 0 && base & flag::STR == 0,
@@ -409,6 +413,33 @@ impl<'a> Types<'a> {
             small: 0,
             absent: 0,
         })
+    }
+
+    /// Where the pointers of an object of `basic` bytes end, by the members that its type tells: what lies beside a truth value or a
+    /// small number in its last words was never written, and may look like a pointer.
+    fn pointers_end(&self, members: u64, basic: u64) -> u64 {
+        /// Text, objects, and nothing at all: any other member is a number.
+        const POINTERS: [u32; 4] = [5, 6, 16, 20];
+        const MOST: u64 = 64;
+        const LAST: u64 = 8;
+        let table = (0..MOST).map_while(|number| {
+            let mut member = [0; 24];
+            let at = members.checked_add(number * 40)?;
+            (plausible(members) && self.reader.cached(at, &mut member) && word(&member, 0) != 0)
+                .then(|| (half(&member, 8), word(&member, 16)))
+        });
+        let least = basic.saturating_sub(LAST * 8);
+        let mut numbers = [false; LAST as usize];
+        for (kind, offset) in table.filter(|(kind, offset)| !POINTERS.contains(kind) && *offset < basic) {
+            let place = offset.checked_sub(least).and_then(|offset| numbers.get_mut((offset / 8) as usize));
+            place.into_iter().for_each(|place| *place = kind < 32);
+        }
+        if !basic.is_multiple_of(8) {
+            return basic;
+        }
+        let words = (basic / 8).min(LAST);
+        let last = numbers[..words as usize].iter().rev().take_while(|number| **number).count() as u64;
+        basic - last * 8
     }
 
     /// Whether an address is `PyType_Type` or a type derived from it.

@@ -315,6 +315,10 @@ if sys.version_info[:2] in ((3, 11), (3, 12)):
     head = ctypes.c_uint8.from_address(values - 1).value
     assert head >= 16, head
     ctypes.c_uint64.from_address(values - head).value = id({name}['a']['b']['c']['d'])
+if sys.version_info >= (3, 12):
+    import typing
+    some = typing.TypeVar('some')
+    ctypes.c_uint64.from_address(id(some) + typing.TypeVar.__basicsize__ - 8).value = id({name}['a']['b']['c']['d'])
 gc.collect(); say(); wait()
 "
         );
