@@ -274,7 +274,7 @@ impl Links {
         let lead = object_of(index.tag(slot.id)).and_then(|kind| self.get(kind))?;
         let at = slot.start.checked_add(lead.at).filter(|_| lead.table == Container::List)?;
         let (count, table) = (reader.word(at + LIST.0 as u64)?, reader.word(at + LIST.1 as u64)?);
-        Some((table, table.checked_add(count.min(MOST_ENTRIES) * 8)?))
+        Some((table, table.checked_add(count.checked_mul(8)?)?))
     }
 
     /// The entries of a container whose table is in no block that was seen: it grew while the scan went on, and a container

@@ -16,6 +16,7 @@ use crate::suspects::suspects;
 use crate::totals::{Totals, totals};
 use crate::tree::Tree;
 use crate::types::{Types, Version, own_type};
+use crate::ways::Ways;
 use lowtide_model::Bytes;
 use rustc_hash::FxHashSet;
 
@@ -97,27 +98,28 @@ fn holders(
 ) -> (Vec<Holders>, u64) {
     let begun = climb::begin(ground, samples, rows, settings);
     let (mut stale, mut moved) = (FxHashSet::default(), None);
-    let (mut tree, mut ways) = (None, None);
+    let mut best: Option<(Tree<'_>, Ways)> = None;
     for _ in 0..SEARCHES {
-        let grown = Tree::grow(
-            ground,
-            graph,
-            begun.wanted(ground),
-            (&stale, moved.as_ref().unwrap_or(&Moved::default())),
-        );
-        let found = begun.ways(ground, &grown, settings.levels);
-        let left = found.stale(ground);
-        let loose = moved.is_none() && begun.loose(&grown);
-        (tree, ways) = (Some(grown), Some(found));
-        if left.is_empty() && !loose {
+        let none = Moved::default();
+        let tree = Tree::grow(ground, graph, begun.wanted(ground), (&stale, moved.as_ref().unwrap_or(&none)));
+        let loose = begun.loose(&tree);
+        if loose && best.as_ref().is_some_and(|(before, _)| !begun.loose(before)) {
+            // What was left out is all that holds them.
+            break;
+        }
+        let ways = begun.ways(ground, &tree, settings.levels);
+        let left = ways.stale(ground);
+        best = Some((tree, ways));
+        let again = loose && moved.is_none();
+        if left.is_empty() && !again {
             break;
         }
         stale.extend(left);
-        if loose {
+        if again {
             moved = Some(Moved::find(ground, ground.tables));
         }
     }
-    let Some((tree, ways)) = tree.zip(ways) else { return Default::default() };
+    let Some((tree, ways)) = best else { return Default::default() };
     (
         begun.end(ground, (&tree, &ways)),
         tree.own_bytes() + graph.own_bytes() + moved.map_or(0, |moved| moved.own_bytes()),

@@ -332,6 +332,17 @@ gc.collect(); say(); wait()
 }
 
 #[test]
+fn a_list_of_more_than_a_million_holds_all_of_its_entries() {
+    let python = pythons().pop().expect("a Python");
+    let name = random_name("long");
+    let program = format!("{MALLINFO}\n{name} = [float(i) for i in range(1_300_000)]\nsay(); wait()\n");
+    let scan = Target::start(&python, &program).scan();
+    let held = scan.holders.iter().find(|held| held.name == "float").expect("floats hold most");
+    let end = format!("list of 1300000 <- global {name} of module __main__");
+    assert!(held.text.ends_with(&end) && held.share > 0.95, "{held:?}");
+}
+
+#[test]
 fn one_large_object_is_not_outvoted_by_small_ones() {
     for python in pythons() {
         let name = random_name("large");
