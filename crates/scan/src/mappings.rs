@@ -59,11 +59,7 @@ fn by_name(memory: &dyn Memory, layout: &Layout) -> Vec<MappingUse> {
     let mut rows: BTreeMap<(String, Kind), MappingUse> = BTreeMap::new();
     for mapping in memory.mappings() {
         let kind = kind_of(mapping, layout);
-        let resident = if kind == Kind::Device {
-            0
-        } else {
-            memory.present(mapping.start, mapping.end).iter().map(|(start, end)| end - start).sum()
-        };
+        let resident = memory.resident(mapping.start, mapping.end);
         let name = match mapping.name.as_str() {
             _ if kind == Kind::Stacks => "[thread stacks]".to_owned(),
             "" => "[anonymous]".to_owned(),

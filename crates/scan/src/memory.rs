@@ -40,6 +40,11 @@ pub trait Memory {
     /// the zero page, never a device's.
     fn present(&self, start: u64, end: u64) -> Vec<(u64, u64)>;
 
+    /// Bytes inside `[start, end)` that are resident, a device's too.
+    fn resident(&self, start: u64, end: u64) -> u64 {
+        self.present(start, end).iter().map(|(start, end)| end - start).sum()
+    }
+
     /// Fills `into` from `address` on and gives how many bytes were read: fewer at a hole, 0 where nothing is.
     fn read(&self, address: u64, into: &mut [u8]) -> usize;
 

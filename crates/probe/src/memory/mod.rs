@@ -170,10 +170,19 @@ impl LiveMemory {
 
     /// The runs of pages in `[start, end)` that are in memory now, ascending. What may not be read has none.
     pub fn present(&self, start: u64, end: u64) -> Vec<Run> {
+        self.runs(start, end, Region::may_be_read)
+    }
+
+    /// Bytes in `[start, end)` that are in memory now, those of a device's mapping too: the kernel is asked, nothing is read.
+    pub fn resident_bytes(&self, start: u64, end: u64) -> u64 {
+        self.runs(start, end, Region::may_be_counted).iter().map(|(start, end)| end - start).sum()
+    }
+
+    fn runs(&self, start: u64, end: u64, wanted: fn(&Region) -> bool) -> Vec<Run> {
         let mut runs = Vec::new();
         let first = self.regions.partition_point(|region| region.end <= start);
         let inside = self.regions.iter().skip(first).take_while(|region| region.start < end);
-        for region in inside.filter(|region| region.may_be_read()) {
+        for region in inside.filter(|region| wanted(region)) {
             let from = start.max(region.start) / self.page * self.page;
             let to = end.min(region.end).div_ceil(self.page) * self.page;
             self.pages.present(from, to, &mut runs);

@@ -37,6 +37,11 @@ impl Region {
             || self.name.starts_with("anon_inode:[perf_event]")
     }
 
+    /// Whether its pages count as resident: all but what the kernel itself lends.
+    pub fn may_be_counted(&self) -> bool {
+        self.readable && !self.name.starts_with("[vvar") && self.name != "[vsyscall]"
+    }
+
     /// Whether a scan may look into it.
     pub fn may_be_read(&self) -> bool {
         self.readable && !self.is_device()

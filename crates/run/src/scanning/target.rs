@@ -119,6 +119,10 @@ impl Memory for Target {
         self.memory.present(start, end)
     }
 
+    fn resident(&self, start: u64, end: u64) -> u64 {
+        self.memory.resident_bytes(start, end)
+    }
+
     fn read(&self, address: u64, into: &mut [u8]) -> usize {
         self.release_in_time();
         self.memory.read(address, into)
