@@ -98,8 +98,6 @@ pub(crate) struct Asked {
     pub(crate) at: Tick,
     pub(crate) at_wall: SystemTime,
     pub(crate) because: Because,
-    /// The cache that fills does not fit: beginning again would fill it again.
-    pub(crate) fill: bool,
     pub(crate) rung: Rung,
     pub(crate) request: Request,
     pub(crate) processes: Vec<ProcKey>,
@@ -152,8 +150,7 @@ pub(crate) struct Watch {
     pub(crate) asked: Option<Asked>,
     pub(crate) number: u64,
     pub(crate) life: Life,
-    /// What the verdict says, and when it is asked again.
-    pub(crate) fill: bool,
+    /// When the verdict is asked again.
     pub(crate) judged_again: Tick,
     /// How long the verdict took.
     pub(crate) judging_takes: Duration,
@@ -210,7 +207,6 @@ impl Watch {
             asked: None,
             number: 0,
             life: Life { from, ..Life::default() },
-            fill: false,
             judged_again: Tick::START,
             judging_takes: Duration::from_millis(100),
             told: BTreeSet::new(),
@@ -380,7 +376,6 @@ impl Watch {
         let from = Some(from);
         self.life = Life { began: now, from, ooms_before: ooms, before, before_made, ..Life::default() };
         self.asked = None;
-        self.fill = false;
         self.told.remove(&Telling::Evaluation);
         self.told.remove(&Telling::Lost);
         self.places.begin();

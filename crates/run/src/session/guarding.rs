@@ -12,7 +12,7 @@ use crate::marks::{Request, Stopper};
 use crate::signals::catches;
 use lowtide_model::{Event, EventKind, ProcKey, Tick};
 use lowtide_probe::clock::boot_ns;
-use lowtide_verdict::{Fits, Group, Kind};
+use lowtide_verdict::{Fits, Group};
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -118,16 +118,14 @@ impl Session<'_> {
             None => self.tell_evaluation(watch),
         }
         if watch.asked.is_none() && watch.at_the_edge() && watch.has_something() {
-            let mut asked = self.new_request(watch.runs_out().unwrap_or(Because::Rush), Rung::Kill);
-            asked.fill = watch.fill;
+            let asked = self.new_request(watch.runs_out().unwrap_or(Because::Rush), Rung::Kill);
             self.end_it(watch, asked);
         } else if watch.asked.is_none() && watch.save_runs_over() && watch.has_something() {
             self.end_it(watch, self.new_request(Because::Save, Rung::Hung));
         }
     }
 
-    /// Whether the whole course shows that growth ends within the limit, or that it is a fill that does not fit. Asked
-    /// while there is time for it: it may take longer than a step.
+    /// Whether the whole course shows that growth ends within the limit. Asked while there is time for it: it may take longer than a step.
     fn hear_the_verdict(&mut self, watch: &mut Watch) {
         let Some(left) = watch.time_left() else { return };
         if self.live.now < watch.judged_again || left > JUDGED_WITHIN || left < watch.judging_takes * 4 {
@@ -142,7 +140,6 @@ impl Session<'_> {
         if is_of_a_gpu(&verdict) {
             return;
         }
-        watch.fill = verdict.verdict == Kind::CacheFill && outcome.is == Fits::Exceeds;
         let fits = matches!(outcome.is, Fits::Fits | Fits::Tight) && verdict.group == Group::Bounded;
         let room = outcome.limit_bytes.zip(outcome.needs_bytes).map(|(limit, needs)| limit - needs);
         let room = room.filter(|_| fits && verdict.confidence >= SURE);
@@ -152,7 +149,6 @@ impl Session<'_> {
     fn ask(&mut self, watch: &mut Watch, because: Because) {
         let stoppers: Vec<Stopper> = self.marks.stoppers().collect();
         let mut asked = self.new_request(because, Rung::Flag);
-        asked.fill = watch.fill && !matches!(because, Because::Chunk);
         if self.ask_by_flag(watch, &mut asked, &stoppers) {
             let text = format!("asked to save and stop: {}", because.words());
             self.guard_event("asked", &asked, text.clone());
@@ -176,7 +172,6 @@ impl Session<'_> {
             at,
             at_wall,
             because,
-            fill: false,
             rung,
             request,
             processes: Vec::new(),

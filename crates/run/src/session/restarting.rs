@@ -10,7 +10,7 @@ use crate::judging::is_of_a_gpu;
 use lowtide_model::{Event, EventKind, Exit, ProcKey};
 use lowtide_probe::clock::boot_ns;
 use lowtide_probe::host;
-use lowtide_verdict::{Fits, Group, Kind};
+use lowtide_verdict::{Group, Kind};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::path::Path;
@@ -91,7 +91,7 @@ impl Session<'_> {
         let asked = watch.asked.take();
         let kept = what_is_kept(watch, asked.as_ref());
         let again = self.what_again_does(watch, asked.as_ref());
-        let over = why_over(watch, asked.as_ref(), kept.as_ref(), again);
+        let over = why_over(watch, asked.as_ref(), kept.as_ref());
         let mut stop = Stop { again, ..self.stop_facts(watch, asked.as_ref(), kept.clone()) };
         let started = match (over, &kept) {
             (None, Some(kept)) => self.start_again(watch, kept),
@@ -113,17 +113,15 @@ impl Session<'_> {
         if asked.is_some_and(|asked| matches!(asked.because, Because::Chunk)) {
             return Again::Helps;
         }
-        let verdict = self.judging.now();
-        let of_memory = !is_of_a_gpu(&verdict);
-        // One that has ended at some level fits: what ends with its process looks like that too.
-        let fills_on = verdict.verdict == Kind::CacheFill && verdict.settled_at.is_none();
-        let does_not_fit = of_memory && fills_on && verdict.outcome.is == Fits::Exceeds;
-        let known = does_not_fit || asked.is_some_and(|asked| asked.fill);
-        if known || watch.life.filled_at_once() {
+        if watch.life.filled_at_once() {
             return Again::Refills;
         }
+        // A leak draws the curve of a cache until the data comes again, also where it never will.
+        let verdict = self.judging.now();
+        let of_memory = !is_of_a_gpu(&verdict);
+        let fills_on = of_memory && verdict.verdict == Kind::CacheFill && verdict.settled_at.is_none();
         let fill = verdict.explanations.iter().any(|explanation| explanation.kind == Kind::CacheFill);
-        let stands = verdict.group == Group::TooEarly && fill;
+        let stands = fills_on || verdict.group == Group::TooEarly && fill;
         let ruled_out = of_memory && verdict.group == Group::Leak;
         if !ruled_out && (stands || watch.is_in_first_pass()) { Again::MayRefill } else { Again::Helps }
     }
@@ -262,17 +260,11 @@ fn what_is_kept(watch: &Watch, asked: Option<&Asked>) -> Option<Kept> {
 }
 
 /// Why a job that was stopped does not begin again; nothing when it does.
-fn why_over(watch: &Watch, asked: Option<&Asked>, kept: Option<&Kept>, again: Again) -> Option<String> {
+fn why_over(watch: &Watch, asked: Option<&Asked>, kept: Option<&Kept>) -> Option<String> {
     let Some(kept) = kept else {
         return Some("nothing was kept that it could begin from".to_owned());
     };
     let chunk = asked.is_some_and(|asked| matches!(asked.because, Because::Chunk));
-    if again == Again::Refills && !watch.life.filled_at_once() {
-        return Some(
-            "a cache fills up that does not fit, and would fill up again: give it more memory, or fewer or smaller examples"
-                .to_owned(),
-        );
-    }
     if let Some(before) = &watch.life.from
         && !kept.is_further_than(before)
     {
