@@ -437,6 +437,10 @@ impl Laps {
             without_jump(mean, [first, middle, newest])
         };
         let surely = 1.0 - scatter(laps) * SURELY / (last[3].low - last[0].low);
+        // Beside a jump, what floors rise by is no growth unless it is more than steps take and give back: looks miss floors.
+        let slowest = first.min(middle).min(newest);
+        let least = last.windows(2).map(|pair| pair[1].low - pair[0].low).fold(f64::INFINITY, f64::min);
+        let real = real && (mean <= SLOWEST_RISE * slowest || least > self.usual_swing());
         // Two looks may both have met the peak of a step: then its floor seems to rise, and its peak does not.
         let peaks = last.windows(2).filter_map(|pair| peak_rate(pair[0], pair[1])).fold(0.0, f64::max);
         (real && surely > 0.0).then(|| (course * surely).min(peaks * PEAKS_AGREE))
@@ -512,12 +516,16 @@ fn quarters(laps: &[Lap]) -> Option<[Lap; 4]> {
     quarters.try_into().ok()
 }
 
+/// The middle one.
+fn median([first, middle, last]: [f64; 3]) -> f64 {
+    first.max(middle).min(first.min(middle).max(last))
+}
+
 /// The mean as `bent` gives it, unless one of the rates makes up most of it, or two of them all of it: a jump among them
 /// is not a course, and what noise adds beside one that took two laps is no rise.
 fn without_jump(mean: f64, rates: [f64; 3]) -> f64 {
     let [first, middle, newest] = rates;
-    let median = first.max(middle).min(first.min(middle).max(newest));
-    let bent = bent(mean, rates);
+    let (bent, median) = (bent(mean, rates), median(rates));
     let course = if mean > UNEVEN * median { bent.min(median) } else { bent };
     course.min(first.min(middle).min(newest) * SLOWEST_RISE)
 }

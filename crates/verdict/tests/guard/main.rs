@@ -142,6 +142,7 @@ fn a_jump_after_a_few_quiet_steps_is_no_course_though_noise_rises_before_it() {
                 |k| if k % 30 < 8 { 0.38 + 0.0006 * k as f64 } else { 0.935 + 0.0003 * k as f64 },
             );
         job.manner.keeps = play::Keeps::Throughout;
+        job.swing = if seed % 2 == 0 { 0.0 } else { 0.012 };
         let played = play(&job, seed);
         assert_eq!((played.asked, played.died), (None, false), "{seed}: {played:?}");
     }
