@@ -228,7 +228,8 @@ impl Finder<'_, '_> {
             return None;
         }
         // One that grows is longer by now than its mapping was.
-        let (reach, stop) = (at + size, end.min(at + size));
+        let reach = at.saturating_add(size);
+        let stop = end.min(reach);
         let top = TOP_OFFSETS.iter().filter_map(|offset| self.reader.word(arena + offset)).find(|top| {
             // The top may be in a later heap of the same arena, or in one that came since and can't be read.
             plausible(*top)

@@ -5,7 +5,6 @@
 //! it. Only where samples hang on nothing is it worth to look at all containers again.
 
 use crate::climb::Ground;
-use crate::frontier::Frontier;
 use crate::index::object_of;
 use crate::links::{HEAD, unmarked};
 use crate::reader::Window;
@@ -19,9 +18,9 @@ const MOST_ENTRIES: usize = 1 << 21;
 pub(crate) struct Moved(FxHashMap<u32, Vec<u32>>);
 
 impl Moved {
-    /// Looks at every container again: its table is none of those that were read as `tables`.
-    pub(crate) fn find(ground: &Ground<'_, '_>, tables: &Frontier) -> Self {
-        let Ground { reader, index, links, .. } = *ground;
+    /// Looks at every container again: the table of one that moved is none of those that were read.
+    pub(crate) fn find(ground: &Ground<'_, '_>) -> Self {
+        let Ground { reader, index, links, tables, .. } = *ground;
         let limit = ground.limit();
         let lead_of =
             |tag| object_of(tag).and_then(|kind| links.get(kind)).filter(|lead| lead.is_container());

@@ -116,7 +116,7 @@ fn holders(
         }
         stale.extend(left);
         if again {
-            moved = Some(Moved::find(ground, ground.tables));
+            moved = Some(Moved::find(ground));
         }
     }
     let Some((tree, ways)) = best else { return Default::default() };
