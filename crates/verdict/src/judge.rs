@@ -9,6 +9,7 @@ use crate::facts::Facts;
 use crate::floor::Floor;
 use crate::gaps::{Asleep, Gaps};
 use crate::killed::Death;
+use crate::outlook::IF_NOT_OVER;
 use crate::periods::{Periods, evaluations};
 use crate::series::{Point, Series};
 use crate::verdict::{Drawing, FloorFacts, Group, Kind, SCHEMA, Settled, Verdict};
@@ -387,9 +388,18 @@ fn flat_kind(seen: &Assessment, facts: &Facts) -> Kind {
     if facts.peaks > 0 && share <= SPIKE_SHARE { Kind::Spikes } else { Kind::Steady }
 }
 
-/// Judges one finished curve.
+/// Judges one finished curve. Nothing in it says that it is finished, so a leak that would not be called yet while more
+/// is to come says so.
 pub fn judge(curve: &Curve) -> Verdict {
-    fed(curve).verdict()
+    let mut judge = fed(curve);
+    let mut verdict = judge.verdict();
+    if verdict.verdict == Kind::Leak {
+        judge.set_running(true);
+        if judge.verdict().verdict != Kind::Leak {
+            verdict.advice.push(IF_NOT_OVER.to_owned());
+        }
+    }
+    verdict
 }
 
 /// Judges what there is so far of a curve that still grows longer.

@@ -10,6 +10,9 @@ use lowtide_model::{Axis, Metric};
 
 /// A floor that is called flat may still move by this part of itself.
 pub(crate) const ROOM: f64 = 0.02;
+/// Of a file whose rise is a leak only if the file is all there will be.
+pub(crate) const IF_NOT_OVER: &str =
+    "if the run is not over yet, look with --running: so early a rise like this is not called a leak";
 
 impl Story<'_> {
     /// What it is not.

@@ -1,7 +1,7 @@
 //! One made curve for each rule that a real curve once broke.
 
 use lowtide_model::{Axis, Context, Curve};
-use lowtide_verdict::{Group, Kind, Verdict, judge};
+use lowtide_verdict::{Group, Kind, Verdict, judge, judge_running};
 use std::collections::BTreeMap;
 
 const MB: f64 = 1e6;
@@ -137,4 +137,14 @@ fn a_fill_that_lines_up_with_evaluations_is_no_leak_of_theirs_once_it_slows_down
     leak.context.epoch_steps = Some(286.0);
     leak.context.validation_x = (1..12).map(|event| 25.0 * f64::from(event)).collect();
     assert_eq!(told(&leak).group, Group::Leak, "while it rises only evaluations explain it");
+}
+
+#[test]
+fn a_file_that_is_a_leak_only_if_it_is_all_there_will_be_says_so() {
+    let line = |n| curve(n, |i| 1000.0 + 5.0 * i as f64 + wobble(i));
+    let says = |n| told(&line(n)).advice.iter().any(|words| words.contains("--running"));
+    assert_eq!((told(&line(30)).verdict, judge_running(&line(30)).verdict), (Kind::Leak, Kind::TooEarly));
+    assert!(says(30));
+    assert_eq!((told(&line(400)).verdict, judge_running(&line(400)).verdict), (Kind::Leak, Kind::Leak));
+    assert!(!says(400), "a long rise is one either way");
 }
