@@ -473,8 +473,11 @@ impl Graph {
     pub(crate) fn below(&self, id: u32, what: What, cursors: &mut Cursors, mut each: impl FnMut(u32)) {
         let found = self.pools.visit(id, &mut cursors.pools, &mut each)
             || self.late.visit(id, &mut cursors.late, &mut each)
-            || self.objects.visit(id, &mut cursors.objects, &mut each);
-        if found || what == What::Other && self.natives.visit(id, &mut cursors.natives, &mut each) {
+            || match what {
+                What::Object => self.objects.visit(id, &mut cursors.objects, &mut each),
+                What::Other => self.natives.visit(id, &mut cursors.natives, &mut each),
+            };
+        if found {
             return;
         }
         let marks = &self.others.marks;

@@ -294,7 +294,7 @@ impl Links {
     }
 
     /// Where a container's table is, and where that ends at the earliest.
-    fn table(head: &[u8], (slot, lead): (Slot, &Lead)) -> Option<(u64, u64)> {
+    pub(crate) fn table(head: &[u8], (slot, lead): (Slot, &Lead)) -> Option<(u64, u64)> {
         let (table, least) = match lead.table {
             Container::List => (word(head, LIST.1), word(head, LIST.0).min(MOST_ENTRIES) * 8),
             Container::Dict => {

@@ -6,7 +6,7 @@
 
 use crate::climb::Ground;
 use crate::index::object_of;
-use crate::links::{HEAD, unmarked};
+use crate::links::{HEAD, Links, unmarked};
 use crate::reader::Window;
 use rustc_hash::FxHashMap;
 
@@ -36,10 +36,11 @@ impl Moved {
                 let at = slot.start + lead.at;
                 let need = HEAD.min(slot.end.saturating_sub(at) as usize);
                 let Some(head) = window.at(reader, at, need, u64::MAX) else { return };
-                let Some((table, range)) = links.table_now(reader, head, (slot, lead)) else { return };
-                if index.find(table).is_some_and(|seen| tables.contains(seen.id)) {
+                let known = |table| index.find(table).is_some_and(|seen| tables.contains(seen.id));
+                if Links::table(head, (slot, lead)).is_none_or(|(table, _)| known(table)) {
                     return;
                 }
+                let Some((_, range)) = links.table_now(reader, head, (slot, lead)) else { return };
                 let mut below: Vec<u32> = Vec::new();
                 entries.words(reader, range, |_, stored| {
                     below.extend(links.target(index, unmarked(stored)).map(|slot| slot.id));
@@ -51,6 +52,11 @@ impl Moved {
             },
         );
         Self(moved)
+    }
+
+    /// Whether none did.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// What one of them leads to.

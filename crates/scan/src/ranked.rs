@@ -1,15 +1,15 @@
 //! Bits that can be counted: how many are set before a place, and where the one of a given number is.
 //!
-//! A sixteenth more than the bits themselves: the chunks of a heap (one bit for each 16 bytes) and the blocks that lead to others.
+//! An eighth more than the bits themselves: the chunks of a heap (one bit for each 16 bytes) and the blocks that lead to others.
 
-/// Bits, and how many are set before each 512.
+/// Bits, and how many are set before each 256.
 #[derive(Debug, Default)]
 pub(crate) struct Ranked {
     pub(crate) bits: Vec<u64>,
     before: Vec<u32>,
 }
 
-const WORDS: usize = 8;
+const WORDS: usize = 4;
 /// Words that are looked at one by one before a bit is searched by its number.
 const LOOK: usize = 32;
 

@@ -110,14 +110,15 @@ fn holders(
         let ways = begun.ways(ground, &tree, settings.levels);
         let left = ways.stale(ground);
         best = Some((tree, ways));
-        let again = loose && moved.is_none();
-        if left.is_empty() && !again {
+        if loose && moved.is_none() {
+            moved = Some(Moved::find(ground));
+        } else if left.is_empty() {
+            break;
+        }
+        if left.is_empty() && moved.as_ref().is_none_or(Moved::is_empty) {
             break;
         }
         stale.extend(left);
-        if again {
-            moved = Some(Moved::find(ground));
-        }
     }
     let Some((tree, ways)) = best else { return Default::default() };
     (

@@ -200,6 +200,9 @@ impl Layer {
     /// Says whether the block has a list here.
     pub(crate) fn visit(&self, id: u32, cursor: &mut Cursor, each: &mut impl FnMut(u32)) -> bool {
         const NEAR: usize = 4;
+        if id > self.before.id || self.marks.first().is_none_or(|first| id < first.id) {
+            return false;
+        }
         let mut found = false;
         let ahead = self.marks.get(cursor.mark + NEAR);
         if cursor.mark == 0 || id <= cursor.before.id || ahead.is_some_and(|mark| mark.id < id) {
