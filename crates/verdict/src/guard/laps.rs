@@ -29,9 +29,9 @@ const MOST_RATIO: f64 = 4.0;
 const BENT: f64 = 0.6;
 /// The floor may rise so many times as fast as the peak.
 const PEAKS_AGREE: f64 = 1.5;
-/// Rises whose mean is so many times their median are a jump and noise.
+/// Rises whose mean is so many times their median are a jump and noise ...
 const UNEVEN: f64 = 2.0;
-/// A course is at most so many times as fast as the slowest of its rises.
+/// ... and so are rises whose mean is so many times the slowest of them.
 const SLOWEST_RISE: f64 = 10.0;
 /// A rise is sure beyond so many times what floors scatter: two standard errors of a difference of two.
 const SURELY: f64 = 2.8;
@@ -303,7 +303,7 @@ impl Laps {
     }
 
     /// What a step usually takes and gives back: the middle of those of late.
-    fn usual_swing(&self) -> f64 {
+    pub(super) fn usual_swing(&self) -> f64 {
         let mut swings: Vec<f64> = self.recent.iter().map(|lap| lap.high - lap.low).collect();
         swings.sort_by(f64::total_cmp);
         swings.get(swings.len() / 2).copied().unwrap_or(0.0)
@@ -434,13 +434,9 @@ impl Laps {
         let course = if faster(first, middle) && faster(middle, newest) {
             newest
         } else {
-            without_jump(mean, [first, middle, newest])
+            without_jump(mean, [first, middle, newest])?
         };
         let surely = 1.0 - scatter(laps) * SURELY / (last[3].low - last[0].low);
-        // Beside a jump, what floors rise by is no growth unless it is more than steps take and give back: looks miss floors.
-        let slowest = first.min(middle).min(newest);
-        let least = last.windows(2).map(|pair| pair[1].low - pair[0].low).fold(f64::INFINITY, f64::min);
-        let real = real && (mean <= SLOWEST_RISE * slowest || least > self.usual_swing());
         // Two looks may both have met the peak of a step: then its floor seems to rise, and its peak does not.
         let peaks = last.windows(2).filter_map(|pair| peak_rate(pair[0], pair[1])).fold(0.0, f64::max);
         (real && surely > 0.0).then(|| (course * surely).min(peaks * PEAKS_AGREE))
@@ -455,7 +451,10 @@ impl Laps {
         if !rises || !new_ground {
             return None;
         }
-        Some(without_jump(rate(first, newest)?, between(&quarters, rate)?))
+        match without_jump(rate(first, newest)?, between(&quarters, rate)?) {
+            None => self.slow(after_jump(laps, |lap| lap.low)),
+            course => course,
+        }
     }
 
     /// Bytes a second by the peaks of four quarters, each the highest so far. Where a step takes and gives back much, looks
@@ -470,7 +469,10 @@ impl Laps {
         if !rises || !all_fresh || !agree {
             return None;
         }
-        Some(without_jump(peak_rate(first, newest)?, between(&quarters, peak_rate)?))
+        match without_jump(peak_rate(first, newest)?, between(&quarters, peak_rate)?) {
+            None => self.peaks(after_jump(laps, |lap| lap.high)),
+            course => course,
+        }
     }
 }
 
@@ -521,13 +523,20 @@ fn median([first, middle, last]: [f64; 3]) -> f64 {
     first.max(middle).min(first.min(middle).max(last))
 }
 
-/// The mean as `bent` gives it, unless one of the rates makes up most of it, or two of them all of it: a jump among them
-/// is not a course, and what noise adds beside one that took two laps is no rise.
-fn without_jump(mean: f64, rates: [f64; 3]) -> f64 {
+/// The mean as `bent` gives it; none where one of the rates makes up most of it, or two of them all of it: a jump among them
+/// is not a course, and what is left beside it is too little to be one.
+fn without_jump(mean: f64, rates: [f64; 3]) -> Option<f64> {
     let [first, middle, newest] = rates;
-    let (bent, median) = (bent(mean, rates), median(rates));
-    let course = if mean > UNEVEN * median { bent.min(median) } else { bent };
-    course.min(first.min(middle).min(newest) * SLOWEST_RISE)
+    let slowest = first.min(middle).min(newest);
+    let jumps = mean > UNEVEN * median(rates) || mean > SLOWEST_RISE * slowest;
+    (!jumps).then(|| bent(mean, rates))
+}
+
+/// The laps after the largest rise from one to the next.
+fn after_jump(laps: &[Lap], level: fn(&Lap) -> f64) -> &[Lap] {
+    let rise = |at: &usize| level(&laps[*at]) - level(&laps[*at - 1]);
+    let jump = (1..laps.len()).max_by(|one, other| rise(one).total_cmp(&rise(other)));
+    &laps[jump.unwrap_or(laps.len())..]
 }
 
 /// The mean, which noise moves least, unless the course bends: every rate lower than the one before.

@@ -9,6 +9,8 @@ const BYTES_A_SECOND: f64 = 100e6;
 const EVALS_KEPT: usize = 4;
 /// ... and whether each takes more than the one before it from so many.
 const GREW_EVALS: usize = 2;
+/// Fewer looks at an evaluation may all have missed its peak.
+const KNOWN_LOOKS: u32 = 3;
 /// A save that takes so many times what any before it took is another thing than a save.
 const OUTGROWN: f64 = 1.25;
 /// ... and this part of the limit more, for saves that take next to nothing.
@@ -36,7 +38,9 @@ struct Open {
     highest: f64,
     /// The lowest in it, and at its end: it keeps nothing, so it began no higher.
     lowest: f64,
-    seen: bool,
+    /// Looks at it, and whether the kernel kept its peak.
+    looks: u32,
+    kept: bool,
 }
 
 /// What an evaluation or a save finds when it begins.
@@ -78,6 +82,8 @@ struct Evaluation {
     step: f64,
     peak: f64,
     found: Found,
+    /// Whether looks met its peak: else it may have taken more.
+    known: bool,
 }
 
 /// Training, as it was found and as it grows: what an evaluation is forecast from.
@@ -134,7 +140,8 @@ impl Learnt {
                     found,
                     highest: 0.0,
                     lowest: f64::INFINITY,
-                    seen: false,
+                    looks: 0,
+                    kept: false,
                 });
             }
             MarkPhase::End => self.ended(stage, seconds),
@@ -162,16 +169,17 @@ impl Learnt {
 
     fn evaluated(&mut self, open: Open) {
         let (Some(step), Some(found)) = (open.step, open.found) else { return };
-        // Nobody looked while it went on: it took no less than the one before it, as far as anyone knows.
+        let known = open.kept || open.looks >= KNOWN_LOOKS;
+        // Nobody met its peak: it took no less than the one before it, as far as anyone knows.
         let before =
-            self.evals.last().filter(|_| !open.seen).map(|last| last.peak - last.found.floor + found.floor);
+            self.evals.last().filter(|_| !known).map(|last| last.peak - last.found.floor + found.floor);
         let peak = before.map_or(open.highest, |before| before.max(open.highest)).max(found.floor);
         // A step that is made once more, after a new start, is evaluated once more.
         self.evals.retain(|eval| eval.step < step);
         if self.evals.len() >= EVALS_KEPT {
             self.evals.remove(0);
         }
-        self.evals.push(Evaluation { step, peak, found });
+        self.evals.push(Evaluation { step, peak, found, known });
     }
 
     fn facts(&mut self, extra: Option<&str>) {
@@ -187,7 +195,7 @@ impl Learnt {
             open.found.get_or_insert(Found { floor: look.used, play: 0.0 });
             open.highest = open.highest.max(look.high);
             open.lowest = open.lowest.min(look.used);
-            open.seen = true;
+            open.looks += 1;
         }
     }
 
@@ -195,8 +203,9 @@ impl Learnt {
     pub(super) fn look_after(&mut self, look: &Look) {
         let Some(mut open) = self.over.take() else { return };
         open.lowest = open.lowest.min(look.used);
-        if !open.seen {
+        if open.looks == 0 {
             open.highest = open.highest.max(look.high);
+            open.kept = look.high > look.used;
         }
         self.settle(open);
     }
@@ -243,7 +252,8 @@ impl Learnt {
             let then = Beside { step: pair[1].step, found: pair[1].found, per_step };
             pair[1].peak - pair[0].peak - then.rise_since(&pair[0])
         };
-        let grew: Vec<f64> = self.evals.windows(2).rev().take(GREW_EVALS).map(more).collect();
+        let newest = self.evals.windows(2).rev().take(GREW_EVALS);
+        let grew: Vec<f64> = newest.filter(|pair| pair.iter().all(|eval| eval.known)).map(more).collect();
         let least = grew.iter().copied().fold(f64::INFINITY, f64::min);
         let most = grew.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if grew.is_empty() || least <= 0.0 && (most >= 0.0 || grew.len() < GREW_EVALS) {
@@ -254,7 +264,7 @@ impl Learnt {
 
     /// The job begins again: nothing is open.
     pub(super) fn born(&mut self) {
-        if let Some(open) = self.over.take().filter(|open| open.seen) {
+        if let Some(open) = self.over.take().filter(|open| open.looks > 0) {
             self.settle(open);
         }
         self.open = None;

@@ -308,7 +308,6 @@ impl Guard {
         if self.laps.is_below(look.used) {
             return None;
         }
-        let floor = self.laps.floor(look.used)?;
         let (then, since) = self.laps.highs();
         let high = self.high(look);
         let save = self.learnt.save_peak().unwrap_or(0.0);
@@ -322,7 +321,7 @@ impl Guard {
         // A bound that was passed was none.
         let ahead = self.bound.filter(|bound| *bound >= high).map_or(ahead, |bound| ahead.min(bound - high));
         let peak = (then + ahead).max(since + (ahead - growth.per_step).max(0.0)).max(high);
-        let doubt = if self.laps.is_dense() { 0.0 } else { DOUBT_PART * (high - floor).max(0.0) };
+        let doubt = if self.laps.is_dense() { 0.0 } else { DOUBT_PART * self.laps.usual_swing() };
         // Steps end higher or lower: the save comes on top of what the one holds that it follows.
         let ends = self.laps.ends_at(look.used)?;
         Some((peak + doubt).max(ends + ahead + save) + look.limit * INEXACT_PART)

@@ -5,11 +5,13 @@
 
 mod jobs;
 mod play;
+mod short;
 
 use jobs::{Growing, harmless, leak, overfull, rough_harmless, rough_leak, spiking};
 use lowtide_model::{Mark, MarkKind, MarkPhase, Tick};
 use lowtide_verdict::{Call, Guard, Look, QUICKEST_LOOK, SLOWEST_LOOK};
 use play::{Job, LIMIT, Phase, Stage, play};
+use short::short;
 use std::ops::Range;
 
 /// Jobs that fit and were asked all the same.
@@ -145,6 +147,27 @@ fn a_jump_after_a_few_quiet_steps_is_no_course_though_noise_rises_before_it() {
         job.swing = if seed % 2 == 0 { 0.0 } else { 0.012 };
         let played = play(&job, seed);
         assert_eq!((played.asked, played.died), (None, false), "{seed}: {played:?}");
+    }
+}
+
+#[test]
+fn the_two_hundred_jobs_of_short_steps_that_real_processes_play_are_left_alone() {
+    assert_at_most(0, &false_stops(short, 0..200));
+}
+
+/// Few looks fall into a short step: some meet a climb, some a peak, some nothing but a floor.
+#[test]
+fn a_spike_of_short_steps_is_no_growth_whatever_looks_met_of_it() {
+    for seed in [3, 1_219, 1_531, 5_139, 7_179, 8_795, 8_907, 10_811, 11_379, 16_907, 19_363, 20_299, 21_331]
+    {
+        assert_at_most(0, &false_stops(short, seed..seed + 1));
+    }
+}
+
+#[test]
+fn an_evaluation_that_no_look_met_does_not_make_the_one_after_it_seem_to_take_more() {
+    for seed in [437, 621, 829, 1_301, 1_965, 3_221, 3_397, 3_893, 4_053] {
+        assert_at_most(0, &false_stops(short, seed..seed + 1));
     }
 }
 

@@ -52,6 +52,8 @@ pub(crate) struct Job {
     pub(crate) strangers: Box<dyn Fn(f64) -> f64>,
     pub(crate) steps: usize,
     pub(crate) step_seconds: f64,
+    /// How long each step takes, where that is not left to chance.
+    pub(crate) paces: Option<Vec<f64>>,
     /// Taken and given back within each step.
     pub(crate) swing: f64,
     pub(crate) eval: Option<Phase>,
@@ -106,6 +108,7 @@ impl Job {
             strangers: Box::new(|_| 0.0),
             steps,
             step_seconds,
+            paces: None,
             swing: 0.0,
             eval: None,
             eval_grows: (0.0, 0),
@@ -150,6 +153,8 @@ pub(crate) struct Stage<'a> {
     peak: f64,
     peak_told: f64,
     evaluations: usize,
+    /// The newest step that has ended and when, until it is heard of.
+    ended: Option<(usize, f64)>,
     played: Played,
     pub(crate) step: usize,
 }
@@ -165,13 +170,23 @@ impl<'a> Stage<'a> {
             peak: 0.0,
             peak_told: 0.0,
             evaluations: 0,
+            ended: None,
             played: Played::default(),
             step: 0,
         }
     }
 
     fn mark(&mut self, kind: MarkKind, phase: MarkPhase) {
+        self.hear_step();
         let (tick, number) = (Tick::from_seconds(self.now), self.step as f64);
+        self.guard.mark(&Mark { tick, process: None, kind, phase, number, rank: None, extra: None });
+    }
+
+    /// A job tells of its newest step alone, and it is heard of with the next look.
+    fn hear_step(&mut self) {
+        let Some((step, seconds)) = self.ended.take() else { return };
+        let (tick, number) = (Tick::from_seconds(seconds), step as f64);
+        let (kind, phase) = (MarkKind::Step, MarkPhase::Point);
         self.guard.mark(&Mark { tick, process: None, kind, phase, number, rank: None, extra: None });
     }
 
@@ -197,6 +212,7 @@ impl<'a> Stage<'a> {
     }
 
     fn look(&mut self, seconds: f64, level: f64) {
+        self.hear_step();
         let used = level * LIMIT;
         // The kernel keeps the highest of all time: it tells of a peak between two looks when there was none higher.
         let peak = self.peak.max(level);
@@ -229,6 +245,9 @@ impl<'a> Stage<'a> {
     }
 
     fn step_seconds(&mut self) -> f64 {
+        if let Some(seconds) = self.job.paces.as_ref().and_then(|paces| paces.get(self.step)) {
+            return *seconds;
+        }
         let Manner { uneven, slow_every, .. } = self.job.manner;
         let slow = slow_every.is_some_and(|every| (self.step + 1).is_multiple_of(every));
         let usual = if uneven > 0.1 {
@@ -255,7 +274,7 @@ impl<'a> Stage<'a> {
         let seconds = self.step_seconds();
         self.pass(seconds, &used);
         self.step += 1;
-        self.mark(MarkKind::Step, MarkPhase::Point);
+        self.ended = Some((self.step, self.now));
     }
 
     pub(crate) fn phase(&mut self, kind: MarkKind, takes: f64, seconds: f64) {
