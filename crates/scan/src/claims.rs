@@ -56,7 +56,6 @@ impl Claims {
         if !self.tables.contains(slot.id) {
             self.tables.insert(slot.id);
             index.set_tag(slot.id, owned_tag(kind));
-            self.next.insert(slot.id);
         }
     }
 

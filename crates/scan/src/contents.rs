@@ -1,9 +1,10 @@
 //! Fills the index: reads every pool and walks every heap once, with what was seen of what there was.
 
+use crate::beside::Turn;
 use crate::cache;
 use crate::edges::Until;
 use crate::heap::{Candidates, Heap, Walk, Walker};
-use crate::index::{Index, Leads, Pool, RAW, Tag, object_tag};
+use crate::index::{Index, Leads, POOL_HEAD, Pool, RAW, Tag, object_tag};
 use crate::layout::{Layout, Region};
 use crate::links::Links;
 use crate::memory::Settings;
@@ -18,6 +19,9 @@ use std::ops::Range;
 /// Bytes of pools that are read at once: an arena of Python's from 3.10 on. What was allocated together is looked at together,
 /// while the processor's own caches still have it.
 const WINDOW: u64 = 1 << 20;
+
+/// Bytes of them that are looked at right after they were read, while even the nearest of those caches has them.
+const PIECE: u64 = 128 << 10;
 
 /// Windows with which a pool is tried that leads into one that was not read yet.
 const MOST_TRIES: usize = 4;
@@ -131,6 +135,8 @@ struct Loaded {
     at: usize,
     length: usize,
     tags: Range<usize>,
+    /// Which of its blocks lead somewhere, as far as they were followed; nothing once it is put off.
+    leads: Option<Leads>,
 }
 
 impl<'a> Filler<'a, '_> {
@@ -155,25 +161,34 @@ impl<'a> Filler<'a, '_> {
                 places[window].iter().copied().filter(|place| self.has_room(place.size)).collect();
             let (Some(first), Some(last)) = (places.first(), places.last()) else { continue };
             buffer.resize((last.address + last.size - first.address) as usize, 0);
-            let got = self.reader.fill(first.address, &mut buffer);
             tags.clear();
             let fresh = self.out.index.slots() as u32;
             let mut loaded = Vec::new();
-            for place in &places {
-                let at = (place.address - first.address) as usize;
-                let bytes = &mut buffer[at..at + place.size as usize];
-                loaded.extend(self.pool(*place, (bytes, at), got.saturating_sub(at), &mut tags));
+            for piece in places.chunk_by(|one, next| one.address / PIECE == next.address / PIECE) {
+                let (from, to) = (piece[0].address, piece[piece.len() - 1].address + last.size);
+                let part = (from - first.address) as usize..(to - first.address) as usize;
+                let got = self.reader.fill(from, &mut buffer[part]);
+                for place in piece {
+                    let (at, inside) =
+                        ((place.address - first.address) as usize, (place.address - from) as usize);
+                    let bytes = &mut buffer[at..at + place.size as usize];
+                    loaded.extend(self.pool(*place, (bytes, at), got.saturating_sub(inside), &mut tags));
+                }
             }
             self.links.refresh(self.types);
             for Loaded { pool, tags: part, .. } in &loaded {
                 search.added(pool, &tags[part.clone()], self.types.all.len());
             }
             search.grow(&self.out.index);
+            search.beside((first.address, last.address + last.size), last.size);
+            for Loaded { pool, tags: part, .. } in &loaded {
+                search.expect(self.links, pool, &tags[part.clone()]);
+            }
             let mut followed: Vec<(Pool, Leads)> = Vec::new();
             for PutOff { pool, tags, bytes, tries } in std::mem::take(&mut put_off) {
                 search.take_up(&pool);
                 let until = if tries < MOST_TRIES { Until::Soon } else { Until::End };
-                match search.pool(self.around(), &pool, (&tags, &bytes), until) {
+                match search.pool(self.around(), &pool, (&tags, &bytes), (None, until)) {
                     Some(leads) => followed.push((pool, leads)),
                     None if until == Until::Soon => {
                         put_off.push(PutOff { pool, tags, bytes, tries: tries + 1 });
@@ -181,15 +196,21 @@ impl<'a> Filler<'a, '_> {
                     None => {}
                 }
             }
-            for Loaded { pool, at, length, tags: part } in loaded {
-                let (tags, bytes) = (&tags[part], &buffer[at..at + length]);
-                match search.pool(self.around(), &pool, (tags, bytes), Until::Soon) {
-                    Some(leads) => followed.push((pool, leads)),
-                    None => {
-                        put_off.push(PutOff { pool, tags: tags.to_vec(), bytes: bytes.to_vec(), tries: 1 });
+            for turn in Turn::ALL {
+                for Loaded { pool, at, length, tags: part, leads } in &mut loaded {
+                    let (tags, bytes) = (&tags[part.clone()], &buffer[*at..*at + *length]);
+                    let Some(before) = leads.filter(|_| search.has(pool, turn)) else { continue };
+                    *leads = search.pool(self.around(), pool, (tags, bytes), (Some(turn), Until::Soon));
+                    match leads {
+                        Some(now) => *now = before.max(*now),
+                        None => {
+                            let (tags, bytes) = (tags.to_vec(), bytes.to_vec());
+                            put_off.push(PutOff { pool: *pool, tags, bytes, tries: 1 });
+                        }
                     }
                 }
             }
+            followed.extend(loaded.iter().filter_map(|loaded| Some((loaded.pool, loaded.leads?))));
             search.settle(&mut self.out.index, &followed, fresh);
         }
     }
@@ -229,7 +250,9 @@ impl<'a> Filler<'a, '_> {
         let pool = self.out.index.last_pool()?;
         let from = tags.len();
         tags.extend_from_slice(&own);
-        Some(Loaded { pool, at, length, tags: from..tags.len() })
+        let whole = own.len() * pool.block as usize + POOL_HEAD as usize <= length;
+        let leads = Some(if whole { Leads::Nowhere } else { Leads::Raw });
+        Some(Loaded { pool, at, length, tags: from..tags.len(), leads })
     }
 
     fn heap(&mut self, heap: Heap) {

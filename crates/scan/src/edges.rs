@@ -40,6 +40,11 @@ pub(crate) struct Edges {
     /// Those that are asked for, and those that once were.
     asked: FxHashSet<u32>,
     unasked: Vec<u32>,
+    /// How many blocks there are, and how many there were before the last were added.
+    slots: usize,
+    fresh: u32,
+    /// Of those that were added last, the ones that a list was made for.
+    made: Vec<u64>,
     /// The list that is being made.
     targets: Vec<u32>,
     draft: Draft,
@@ -49,13 +54,6 @@ pub(crate) struct Edges {
     pub(crate) full: bool,
 }
 
-/// Where the lists of a pool begin.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Begun {
-    lists: usize,
-    targets: usize,
-}
-
 /// Lists that may turn out to lead nowhere when more is known.
 #[derive(Default)]
 struct Draft {
@@ -63,6 +61,20 @@ struct Draft {
     targets: Vec<u32>,
     /// How many of the first are left from before.
     kept: usize,
+    /// Pools that were put off after lists were made for some of their blocks: those do not count.
+    void: Vec<Range<u32>>,
+}
+
+impl Draft {
+    /// What a list leads to.
+    fn targets_of(&self, at: usize) -> &[u32] {
+        let from = at.checked_sub(1).map_or(0, |before| self.lists[before].end as usize);
+        &self.targets[from..self.lists[at].end as usize]
+    }
+
+    fn is_void(&self, at: usize) -> bool {
+        at >= self.kept && self.void.iter().any(|pool| pool.contains(&self.lists[at].id))
+    }
 }
 
 /// How long a pool is put off.
@@ -121,6 +133,9 @@ impl Edges {
             open: Vec::new(),
             asked: FxHashSet::default(),
             unasked: Vec::new(),
+            slots: 0,
+            fresh: 0,
+            made: Vec::new(),
             targets: Vec::with_capacity(LONGEST),
             draft: Draft::default(),
             most_bytes: most_bytes.min(MOST_BYTES),
@@ -136,12 +151,23 @@ impl Edges {
             self.worth.resize(words, 0);
             self.open.resize(words, 0);
         }
+        self.fresh = self.slots as u32;
+        self.made.clear();
+        self.made.resize(slots.saturating_sub(self.slots) / 64 + 1, 0);
+        self.slots = slots;
     }
 
     /// Whether a block is asked for or leads to one that is.
     #[inline]
     pub(crate) fn is_worth(&self, id: u32) -> bool {
         is_set(&self.worth, id)
+    }
+
+    /// Whether a block could be worth it after those that were added last were followed: it is, or a list was made for it.
+    #[inline]
+    pub(crate) fn may_be_worth(&self, id: u32) -> bool {
+        let made = id.checked_sub(self.fresh).is_none_or(|place| is_set(&self.made, place));
+        made || self.is_worth(id)
     }
 
     /// Whether one of the blocks from `first` to before `end` is.
@@ -180,17 +206,19 @@ impl Edges {
         }
     }
 
-    /// A pool begins.
-    pub(crate) fn begin(&mut self) -> Begun {
-        Begun { lists: self.draft.lists.len(), targets: self.draft.targets.len() }
+    /// How many lists were made and not kept yet.
+    #[inline]
+    pub(crate) fn drafted(&self) -> usize {
+        self.draft.lists.len()
     }
 
     /// Forgets the lists of a pool that will be followed once more: until then
-    /// these blocks of it count as worth it.
-    pub(crate) fn put_off(&mut self, begun: Begun, blocks: impl Iterator<Item = u32>, until: Until) {
-        self.draft.lists.truncate(begun.lists);
-        self.draft.targets.truncate(begun.targets);
-        for id in blocks {
+    /// those of its blocks that `lead` count as worth it.
+    pub(crate) fn put_off(&mut self, pool: Range<u32>, lead: impl Iterator<Item = u32>, until: Until) {
+        // Of the block that was read.
+        self.draft.targets.truncate(self.draft.lists.last().map_or(0, |list| list.end as usize));
+        self.draft.void.push(pool);
+        for id in lead {
             set(&mut self.worth, id);
             if until == Until::Soon {
                 set(&mut self.open, id);
@@ -207,21 +235,27 @@ impl Edges {
     /// `fresh`. Keeps the lists that lead to a block that is worth it, or to one below `unread`; those that lead to one that is
     /// put off stay a draft.
     pub(crate) fn keep(&mut self, part: Part, fresh: u32, unread: u32) {
-        let mut draft = std::mem::take(&mut self.draft);
+        let draft = std::mem::take(&mut self.draft);
         draft.lists[..draft.kept].iter().for_each(|list| self.forget(list.id));
         self.spread(&draft, unread);
-        let mut left = Draft::default();
-        let mut from = 0;
-        for (at, Drafted { id, end }) in draft.lists.drain(..).enumerate() {
-            let targets = &draft.targets[from..end as usize];
-            if self.standing(id) == Standing::Sure {
-                let part = if at < draft.kept || id < fresh { Part::Others } else { part };
-                targets.chunks(LONGEST).for_each(|targets| self.write(part, id, targets));
-            } else if self.standing(id) == Standing::Open {
-                left.targets.extend_from_slice(targets);
-                left.lists.push(Drafted { id, end: left.targets.len() as u32 });
+        let (mut left, mut sure) = (Draft::default(), Vec::new());
+        for (at, Drafted { id, .. }) in draft.lists.iter().enumerate() {
+            match self.standing(*id) {
+                Standing::Dead => {}
+                Standing::Open | Standing::Sure if draft.is_void(at) => {}
+                Standing::Open => {
+                    left.targets.extend_from_slice(draft.targets_of(at));
+                    left.lists.push(Drafted { id: *id, end: left.targets.len() as u32 });
+                }
+                Standing::Sure => sure.push(at),
             }
-            from = end as usize;
+        }
+        // Blocks were followed in any order, and are written down in that of their numbers.
+        sure.sort_by_key(|at| draft.lists[*at].id);
+        for at in sure {
+            let Drafted { id, .. } = draft.lists[at];
+            let part = if at < draft.kept || id < fresh { Part::Others } else { part };
+            draft.targets_of(at).chunks(LONGEST).for_each(|targets| self.write(part, id, targets));
         }
         left.kept = left.lists.len();
         self.draft = left;
@@ -238,34 +272,60 @@ impl Edges {
 
     /// Every block of the draft stands as the best of those that it leads to, directly or through others.
     fn spread(&mut self, draft: &Draft, unread: u32) {
-        let count = draft.lists.len();
-        for round in 0..ROUNDS {
+        // Most lead to nothing at once, and those that lead to them come after them.
+        let mut left: Vec<usize> =
+            (0..draft.lists.len()).filter(|at| self.is_open(draft, *at, unread)).collect();
+        for round in 1..ROUNDS {
             let mut new = false;
-            for step in 0..count {
-                let at = if round % 2 == 1 { count - 1 - step } else { step };
-                let Drafted { id, end } = draft.lists[at];
+            left.reverse();
+            left.retain(|at| {
+                let id = draft.lists[*at].id;
                 let now = self.standing(id);
-                if now == Standing::Sure {
-                    continue;
-                }
-                let from = at.checked_sub(1).map_or(0, |before| draft.lists[before].end as usize);
-                let mut best = now;
-                for target in &draft.targets[from..end as usize] {
-                    best = best.max(if *target < unread { Standing::Sure } else { self.standing(*target) });
-                    if best == Standing::Sure {
-                        break;
-                    }
-                }
+                let best = draft
+                    .targets_of(*at)
+                    .iter()
+                    .fold(now, |best, target| best.max(self.target(*target, unread)));
                 // After so many rounds, a long chain against the order: all of it counts.
                 if best > now || round + 1 == ROUNDS {
                     self.stand(id, best);
                     new = true;
                 }
-            }
+                best < Standing::Sure
+            });
             if !new {
                 break;
             }
         }
+    }
+
+    /// Looks at a list of the draft for the first time: whether more may become known of where it leads.
+    fn is_open(&mut self, draft: &Draft, at: usize, unread: u32) -> bool {
+        let id = draft.lists[at].id;
+        let now = self.standing(id);
+        let (mut best, mut open) = (now, false);
+        for target in draft.targets_of(at) {
+            best = best.max(self.target(*target, unread));
+            if best == Standing::Sure {
+                break;
+            }
+            open = open || self.may_be_worth(*target);
+        }
+        if best > now {
+            self.stand(id, best);
+        }
+        if best == Standing::Dead
+            && !open
+            && let Some(place) = id.checked_sub(self.fresh)
+        {
+            clear(&mut self.made, place);
+        }
+        best < Standing::Sure && open
+    }
+
+    /// How a block stands that others lead to.
+    #[inline]
+    fn target(&self, id: u32, unread: u32) -> Standing {
+        if id < unread { Standing::Sure } else { self.standing(id) }
     }
 
     fn stand(&mut self, id: u32, standing: Standing) {
@@ -323,6 +383,9 @@ impl Edges {
         let end = self.draft.targets.len() as u32;
         if end > before {
             self.draft.lists.push(Drafted { id, end });
+            if let Some(place) = id.checked_sub(self.fresh) {
+                set(&mut self.made, place);
+            }
         }
     }
 

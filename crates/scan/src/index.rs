@@ -95,9 +95,14 @@ struct Brief {
 }
 
 /// Bytes of blocks are multiples of this.
-const GRAIN: u32 = 16;
+pub(crate) const GRAIN: u32 = 16;
 /// A place in a pool is below 1024 grains and a block has at most 32: so the quotient is exact.
-const SHARE_SHIFT: u32 = 16;
+pub(crate) const SHARE_SHIFT: u32 = 16;
+
+/// What a number of grains is multiplied with, and then shifted, to divide it by a block's size.
+pub(crate) fn share(block: u32) -> u32 {
+    (1_u32 << SHARE_SHIFT).div_ceil((block / GRAIN).max(1))
+}
 
 impl Brief {
     fn new(span: &Span) -> Self {
@@ -108,7 +113,7 @@ impl Brief {
         let grains = block / GRAIN;
         let fits =
             (1..=32).contains(&grains) && block.is_multiple_of(GRAIN) && span.end - span.start <= 16 << 10;
-        let share = if fits { (1_u32 << SHARE_SHIFT).div_ceil(grains) } else { 0 };
+        let share = if fits { share(block) } else { 0 };
         Self {
             first: span.first,
             slots: span.slots as u16,

@@ -4,6 +4,7 @@
 //! Pillow or torch. Text, digits and bytes are barred as sources: data there can look like pointers.
 //! Depth does not help: a search in depth gave 38 MB of weights to the wrong type.
 
+use crate::beside::{Beside, Turn};
 use crate::claims::{Claims, place};
 use crate::edges::{Edges, Graph, Part, Until};
 use crate::frontier::Frontier;
@@ -69,6 +70,9 @@ pub(crate) struct Search {
     found: Owned,
     /// Whether a word led into a pool that was not read yet.
     unread: bool,
+    /// The pools at hand, and whose turn it is.
+    beside: Beside,
+    turn: Turn,
     /// Blocks that are not in pools: they have the lowest numbers.
     outside: u32,
     phase: Phase,
@@ -118,6 +122,8 @@ impl Search {
                 tables: Frontier::default(),
             },
             unread: false,
+            beside: Beside::default(),
+            turn: Turn::Never,
             outside: 0,
             phase: Phase::Pools,
             limit,
@@ -151,55 +157,89 @@ impl Search {
         }
     }
 
-    /// Follows what the blocks of a pool lead to: their tags, and the bytes of the pool as far as they are there. Gives which
-    /// lead somewhere; nothing if one led into a pool that was not read yet, and the pool is put off.
+    /// Pools from `start` to `end` that were added are going to be followed, each of `size` bytes.
+    pub(crate) fn beside(&mut self, range: (u64, u64), size: u64) {
+        self.beside.begin(range, size);
+    }
+
+    /// One of them.
+    pub(crate) fn expect(&mut self, links: &Links, pool: &Pool, tags: &[Tag]) {
+        self.beside.add(pool, tags, |tag| Turn::of(links, tag));
+        let (Range { start, end }, Some(places)) = (pool.blocks(), self.beside.places(pool)) else { return };
+        if let Some(edges) = self.edges.as_ref().filter(|edges| edges.some_worth(start, end)) {
+            let asked = (start..end).zip(places).filter(|(id, _)| edges.is_worth(*id));
+            asked.for_each(|(_, place)| self.beside.ask(pool, place));
+        }
+    }
+
+    /// Whether blocks of one of them have a turn.
+    pub(crate) fn has(&self, pool: &Pool, turn: Turn) -> bool {
+        self.beside.has(pool, turn)
+    }
+
+    /// Follows what the blocks of a pool lead to, those that have this turn or all: their tags, and the bytes of the pool as far
+    /// as they are there. Gives which lead somewhere; nothing if one led into a pool that was not read yet, and the pool is put off.
     pub(crate) fn pool(
         &mut self,
         around: Around<'_, '_>,
         pool: &Pool,
         (tags, bytes): (&[Tag], &[u8]),
-        until: Until,
+        (turn, until): (Option<Turn>, Until),
     ) -> Option<Leads> {
-        let begun = self.edges.as_mut().map(Edges::begin);
-        let places = self.found.places.len();
+        (self.unread, self.turn) = (false, turn.unwrap_or(Turn::Never));
         let part = Some(if self.phase == Phase::Pools { Part::Pools } else { Part::Late });
-        self.unread = false;
+        let first = turn.and_then(|_| self.beside.places(pool)).map(|places| places.start);
         let mut leads = Leads::Nowhere;
         let (size, bound) = (pool.block as usize, pool.end);
         let blocks = bytes.get(POOL_HEAD as usize..).unwrap_or_default().chunks_exact(size);
-        for ((id, tag), block) in (pool.first..).zip(tags).zip(blocks) {
-            let start = pool.start + POOL_HEAD + u64::from(id - pool.first) * u64::from(pool.block);
+        for ((number, tag), block) in (0..).zip(tags).zip(blocks) {
+            let place = first.map(|first| first + number as usize);
+            if place.is_some_and(|place| self.beside.turn(place) != self.turn) {
+                continue;
+            }
+            let (id, start) =
+                (pool.first + number, pool.start + POOL_HEAD + u64::from(number) * u64::from(pool.block));
             if let Some(kind) = object_of(*tag) {
                 let slot = Slot { id, start, end: start + size as u64 };
                 let Some(lead) = around.links.get(kind).filter(|lead| !lead.is_leaf()) else { continue };
                 let part = part.filter(|_| lead.holds);
                 let from = Source { id, kind: Some(kind), part, role: Role::Any, bound };
                 leads = Leads::Objects;
+                let before = self.drafted();
                 self.small(around, block, (slot, lead), from);
+                let dull = self.drafted() == before
+                    && !self.unread
+                    && !self.edges.as_ref().is_some_and(|edges| edges.is_worth(id));
+                place.filter(|_| dull).into_iter().for_each(|place| self.beside.never(place));
             } else if *tag == RAW || owner_of(*tag).is_some() {
                 leads = leads.max(Leads::Raw);
                 self.raw(around, block, start, Source { id, kind: None, part, role: Role::Any, bound });
             }
             if self.unread && self.phase == Phase::Pools {
-                break;
+                self.put_off(around.links, pool, tags, until);
+                return None;
             }
         }
         if tags.len() * size + POOL_HEAD as usize > bytes.len() {
             leads = leads.max(Leads::Raw);
         }
-        if self.unread && self.phase == Phase::Pools {
-            self.found.places.truncate(places);
-            if let Some((edges, begun)) = self.edges.as_mut().zip(begun) {
-                let leads = |tag: Tag| match object_of(tag) {
-                    Some(kind) => around.links.get(kind).is_some_and(|lead| !lead.is_leaf()),
-                    None => tag == RAW || owner_of(tag).is_some(),
-                };
-                let blocks = pool.blocks().zip(tags).filter(|(_, tag)| leads(**tag));
-                edges.put_off(begun, blocks.map(|(id, _)| id), until);
-            }
-            return None;
-        }
         Some(leads)
+    }
+
+    /// A pool led to one that was not read yet.
+    fn put_off(&mut self, links: &Links, pool: &Pool, tags: &[Tag], until: Until) {
+        self.found.places.retain(|place| !(pool.start..pool.end).contains(&place.table));
+        let leads = |tag: Tag| match object_of(tag) {
+            Some(kind) => links.get(kind).is_some_and(|lead| !lead.is_leaf()),
+            None => tag == RAW || owner_of(tag).is_some(),
+        };
+        let blocks = pool.blocks().zip(tags).filter(|(_, tag)| leads(**tag)).map(|(id, _)| id);
+        self.edges.iter_mut().for_each(|edges| edges.put_off(pool.blocks(), blocks.clone(), until));
+    }
+
+    #[inline]
+    fn drafted(&self) -> usize {
+        self.edges.as_ref().map_or(0, Edges::drafted)
     }
 
     /// A pool that was put off is going to be followed.
@@ -228,7 +268,10 @@ impl Search {
             let words = block.get((start - slot.start) as usize..(end.min(last) - slot.start) as usize);
             let from = Source { role: part.role, ..from };
             for stored in words.unwrap_or_default().as_chunks::<8>().0 {
-                self.follow(&around, &from, u64::from_le_bytes(*stored));
+                let stored = u64::from_le_bytes(*stored);
+                if !self.beside.is_dull(unmarked(stored)) {
+                    self.follow(&around, &from, stored);
+                }
             }
         }
         if self.edges.is_some() && lead.is_container() {
@@ -264,7 +307,9 @@ impl Search {
                 self.found.places.push(Place { suspect, value: start + (number + 1) * 8, table: start });
                 self.edges.iter_mut().for_each(|edges| edges.ask(from.id));
             }
-            self.follow(&around, &from, stored);
+            if !self.beside.is_dull(unmarked(stored)) {
+                self.follow(&around, &from, stored);
+            }
         }
         if let Some((edges, part)) = self.edges.as_mut().zip(from.part) {
             edges.end(part, from.id);
@@ -321,7 +366,11 @@ impl Search {
                     _ => {}
                 }
                 if let Some((edges, part)) = edges.filter(|_| from.role != Role::Entries)
-                    && (!known || edges.is_worth(slot.id))
+                    && match (known, self.turn) {
+                        (true, _) => edges.is_worth(slot.id),
+                        (false, Turn::Containers) => edges.may_be_worth(slot.id),
+                        (false, _) => true,
+                    }
                 {
                     edges.push(part, from.id, slot.id);
                 }
@@ -351,6 +400,7 @@ impl Search {
         (types, links): (&Types<'a>, &Links),
     ) {
         self.phase = Phase::Late;
+        self.beside.begin((0, 0), 1);
         let (mut tags, mut buffer) = (Vec::new(), Vec::new());
         let (pools, others) = index.rest();
         let mut settled = Vec::new();
@@ -360,12 +410,12 @@ impl Search {
             let got = reader.fill(pool.start, &mut buffer);
             self.take_up(&pool);
             let around = Around { reader, index, types, links };
-            let leads = self.pool(around, &pool, (&tags, &buffer[..got]), Until::End);
+            let leads = self.pool(around, &pool, (&tags, &buffer[..got]), (None, Until::End));
             settled.extend(leads.map(|leads| (pool, leads)));
         }
         self.settle(index, &settled, 0);
         self.forget_dead_ends(index);
-        self.phase = Phase::Rest;
+        (self.phase, self.turn) = (Phase::Rest, Turn::Never);
         let around = Around { reader, index, types, links };
         for number in &others {
             index.for_each_object(*number, |slot, kind, end| self.object(around, slot, kind, end));

@@ -3,7 +3,7 @@
 //! No radix tree and no arena table is needed: a pool's head says its size class, how many blocks are out, where the
 //! free list begins and how far the pool was ever used, and all of that must agree.
 
-use crate::index::{FREE, Index, POOL_HEAD, RAW, Tag, object_tag};
+use crate::index::{FREE, Index, POOL_HEAD, RAW, Tag};
 use crate::reader::{Reader, half, word};
 use crate::types::Types;
 
@@ -85,14 +85,14 @@ pub(crate) fn read_pool(
         return PoolRead::Torn;
     }
     let size = head.block as usize;
-    for (number, tag) in tags.iter_mut().enumerate().filter(|(_, tag)| **tag == RAW) {
-        let at = POOL_HEAD as usize + number * size;
-        let Some(block) = bytes.get(at..at + size) else { continue };
-        if let Some(found) = types.classify(block, size as u64, index) {
-            *tag = object_tag(types.kind(found));
-            types.met(found, block, address + at as u64);
-            types.leads(found, block, size as u64);
+    let (mut at, blocks) = (address + POOL_HEAD, bytes[POOL_HEAD as usize..].chunks_exact(size));
+    for (tag, block) in tags.iter_mut().zip(blocks) {
+        if *tag == RAW
+            && let Some(found) = types.object(block, at, index)
+        {
+            *tag = found;
         }
+        at += size as u64;
     }
     let absent = head.used_bytes().saturating_sub(bytes.len());
     PoolRead::Whole(head, if absent > size { absent as u64 } else { 0 })

@@ -4,7 +4,7 @@
 //! object exactly there (collector head, managed-dict head), the block is large enough for it, and its reference
 //! count is one an object can have. No name of a type decides anything.
 
-use crate::index::{Index, MOST_TYPES};
+use crate::index::{FREE, Index, MOST_TYPES, Tag, object_tag};
 use crate::links::unmarked;
 use crate::names;
 use crate::reader::{Reader, half, plausible, word};
@@ -179,13 +179,22 @@ struct Known {
     lead: u32,
     /// The words that could lead anywhere, where they are the same for all its objects.
     words: Option<(u16, u16)>,
+    tag: Tag,
     text: bool,
     leads: bool,
 }
 
 impl Known {
-    const NOTHING: Self =
-        Self { address: 0, kind: NONE, least: 0, lead: NONE, words: None, text: false, leads: false };
+    const NOTHING: Self = Self {
+        address: 0,
+        kind: NONE,
+        least: 0,
+        lead: NONE,
+        words: None,
+        tag: FREE,
+        text: false,
+        leads: false,
+    };
 
     fn new(kind: u32, found: &Type, version: Version) -> Self {
         let least = if found.family() == Family::Str { 0 } else { found.lead + found.basic };
@@ -195,6 +204,7 @@ impl Known {
             words: words.filter(|_| head == 0 && (least > 0 || from == to)),
             address: found.address,
             kind,
+            tag: object_tag(kind),
             least: least as u32,
             lead: found.lead as u32,
             text: found.compact_text,
@@ -249,6 +259,20 @@ impl<'a> Types<'a> {
             changed: Vec::new(),
             names: Names::new(version),
         }
+    }
+
+    /// The tag of a whole block at `at`, if it is an object; takes note of it.
+    #[inline]
+    pub(crate) fn object(&mut self, block: &[u8], at: u64, index: &Index) -> Option<Tag> {
+        let found = self.classify(block, block.len() as u64, index)?;
+        let Known { tag, text, leads, .. } = self.near[found.0 as usize];
+        if text {
+            self.met(found, block, at);
+        }
+        if !leads {
+            self.leads(found, block, block.len() as u64);
+        }
+        Some(tag)
     }
 
     /// Takes note of an object that was just met: a text may be a name that is looked for.

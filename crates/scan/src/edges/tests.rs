@@ -83,10 +83,9 @@ fn what_leads_nowhere_is_forgotten_and_what_is_put_off_is_not_written() {
     list(&mut edges, 302, &(600..800).collect::<Vec<u32>>());
     list(&mut edges, 303, &[305]);
     list(&mut edges, 304, &[303, 700]);
-    let begun = edges.begin();
     list(&mut edges, 305, &[304]);
     edges.push(Part::Pools, 306, 700);
-    edges.put_off(begun, 305..310, Until::End);
+    edges.put_off(305..310, 305..310, Until::End);
     edges.keep(Part::Pools, 0, 10);
     let worth = |edges: &Edges| (300..310).filter(|id| edges.is_worth(*id)).collect::<Vec<u32>>();
     assert_eq!(worth(&edges), [301, 302, 303, 304, 305, 306, 307, 308, 309]);
@@ -116,8 +115,7 @@ fn who_leads_to_what_is_put_off_is_kept_whoever_is_asked_for_meanwhile() {
     edges.ask(400);
     list(&mut edges, 300, 400);
     list(&mut edges, 301, 401);
-    let begun = edges.begin();
-    edges.put_off(begun, 400..402, Until::Soon);
+    edges.put_off(400..402, 400..402, Until::Soon);
     edges.ask_no_more(400);
     edges.keep(Part::Pools, 0, 10);
     edges.take_up(400..402);
@@ -143,4 +141,29 @@ fn without_room_there_is_no_list_at_all() {
     let graph = edges.finish();
     assert!(graph.full && graph.len() == 0);
     assert!(below(&graph, 1, &mut Cursors::default()).is_empty());
+}
+
+#[test]
+fn lists_made_in_any_order_are_read_back_and_those_of_a_pool_that_is_put_off_later_are_not() {
+    let mut edges = Edges::new(u64::MAX);
+    edges.grow(1000);
+    let list = |edges: &mut Edges, id: u32, below: u32| {
+        edges.push(Part::Pools, id, below);
+        edges.end(Part::Pools, id);
+    };
+    [(510, 1), (400, 510), (520, 2), (305, 400), (610, 3), (410, 520)]
+        .into_iter()
+        .for_each(|(id, below)| list(&mut edges, id, below));
+    assert!(edges.may_be_worth(510) && !edges.may_be_worth(511));
+    edges.put_off(600..700, 610..612, Until::Soon);
+    edges.keep(Part::Pools, 0, 10);
+    edges.take_up(600..700);
+    list(&mut edges, 610, 4);
+    edges.keep(Part::Pools, 700, 10);
+    let graph = edges.finish();
+    let mut cursors = Cursors::default();
+    for (id, wanted) in [(305, 400), (400, 510), (410, 520), (510, 1), (520, 2), (610, 4)] {
+        assert_eq!(below(&graph, id, &mut cursors), [wanted], "{id}");
+    }
+    assert_eq!(graph.len(), 6);
 }

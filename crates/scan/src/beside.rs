@@ -1,0 +1,204 @@
+//! The blocks of pools that are looked at together: in which order they are followed, and which of them need not be.
+//!
+//! Why: most pointers lead to numbers and texts that were made beside what points to them. To find such a block in the index
+//! takes six loads that wait for each other; here it takes two. And a block that leads to one of which nothing is known yet has
+//! a list made, which is forgotten when that one turns out to lead nowhere. So tuples and the like come first, then blocks that are no
+//! objects, then the containers and instances that have such a block as their table: most come after what they lead to.
+
+use crate::index::{FREE, GRAIN, POOL_HEAD, Pool, SHARE_SHIFT, Tag, object_of, share};
+use crate::links::Links;
+use std::ops::Range;
+
+/// When a block is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Turn {
+    /// Never: it is free or an object that leads nowhere, and nobody asks for it. No pointer to it needs to be followed.
+    Never,
+    /// Objects without a table.
+    Objects,
+    /// Blocks that are no objects.
+    Raw,
+    /// Objects with a table.
+    Containers,
+}
+
+impl Turn {
+    pub(crate) const ALL: [Self; 3] = [Self::Objects, Self::Raw, Self::Containers];
+
+    /// When blocks with a tag are followed.
+    pub(crate) fn of(links: &Links, tag: Tag) -> Self {
+        match object_of(tag) {
+            Some(kind) => match links.get(kind) {
+                Some(lead) if lead.is_leaf() => Self::Never,
+                Some(lead) if lead.has_table() => Self::Containers,
+                _ => Self::Objects,
+            },
+            None if tag == FREE => Self::Never,
+            None => Self::Raw,
+        }
+    }
+
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// The pools at hand, one beside the other.
+#[derive(Default)]
+pub(crate) struct Beside {
+    start: u64,
+    length: u64,
+    /// Bytes of a pool, as a power of two.
+    shift: u32,
+    pools: Vec<Blocks>,
+    turns: Vec<Turn>,
+}
+
+/// The blocks of one pool: where the first stands, how many there are, for dividing by their size, and which turns there are.
+#[derive(Clone, Copy, Default)]
+struct Blocks {
+    first: u32,
+    count: u32,
+    share: u32,
+    turns: u8,
+}
+
+impl Beside {
+    /// Other pools come, from `start` to `end`, each of `size` bytes.
+    pub(crate) fn begin(&mut self, (start, end): (u64, u64), size: u64) {
+        let length = if size.is_power_of_two() { end.saturating_sub(start) } else { 0 };
+        (self.start, self.length, self.shift) = (start, length, size.trailing_zeros());
+        self.pools.clear();
+        self.pools.resize((length >> self.shift) as usize, Blocks::default());
+        self.turns.clear();
+    }
+
+    /// One of them, and the tags of its blocks: `turn` tells when those with a tag are followed.
+    pub(crate) fn add(&mut self, pool: &Pool, tags: &[Tag], turn: impl Fn(Tag) -> Turn) {
+        let Some(place) = self.place(pool) else { return };
+        let (first, count) = (self.turns.len() as u32, tags.len() as u32);
+        let (mut last, mut turns) = (None, 0);
+        self.turns.extend(tags.iter().map(|tag| match last {
+            Some((known, found)) if known == *tag => found,
+            _ => {
+                let found = turn(*tag);
+                last = Some((*tag, found));
+                turns |= found.bit();
+                found
+            }
+        }));
+        self.pools[place] = Blocks { first, count, share: share(pool.block), turns };
+    }
+
+    fn place(&self, pool: &Pool) -> Option<usize> {
+        let offset = pool.start.wrapping_sub(self.start);
+        let place = (offset >> self.shift) as usize;
+        (offset < self.length && place < self.pools.len()).then_some(place)
+    }
+
+    /// Where the blocks of a pool stand, if that is one of them.
+    pub(crate) fn places(&self, pool: &Pool) -> Option<Range<usize>> {
+        let blocks = self.pools[self.place(pool)?];
+        Some(blocks.first as usize..(blocks.first + blocks.count) as usize)
+    }
+
+    /// Whether some blocks of a pool have this turn.
+    pub(crate) fn has(&self, pool: &Pool, turn: Turn) -> bool {
+        self.place(pool).is_some_and(|place| self.pools[place].turns & turn.bit() != 0)
+    }
+
+    /// When the block at a place is followed.
+    #[inline]
+    pub(crate) fn turn(&self, place: usize) -> Turn {
+        self.turns.get(place).copied().unwrap_or(Turn::Never)
+    }
+
+    /// A block that was thought to lead somewhere does not.
+    #[inline]
+    pub(crate) fn never(&mut self, place: usize) {
+        self.turns.get_mut(place).into_iter().for_each(|turn| *turn = Turn::Never);
+    }
+
+    /// A block is asked for, though it leads nowhere.
+    pub(crate) fn ask(&mut self, pool: &Pool, place: usize) {
+        if let Some(turn) = self.turns.get_mut(place).filter(|turn| **turn == Turn::Never) {
+            *turn = Turn::Objects;
+            self.place(pool).into_iter().for_each(|at| self.pools[at].turns |= Turn::Objects.bit());
+        }
+    }
+
+    /// Whether nothing is to be found at an address.
+    #[inline]
+    pub(crate) fn is_dull(&self, address: u64) -> bool {
+        let offset = address.wrapping_sub(self.start);
+        if offset >= self.length {
+            return false;
+        }
+        let Some(blocks) = self.pools.get((offset >> self.shift) as usize) else { return false };
+        // In the head of a pool there is nothing either, so any block will do for it.
+        let inside = (offset & ((1 << self.shift) - 1)).wrapping_sub(POOL_HEAD) as u32;
+        let number = (inside / GRAIN).wrapping_mul(blocks.share) >> SHARE_SHIFT;
+        number < blocks.count
+            && self.turns.get((blocks.first + number) as usize).is_some_and(|turn| *turn == Turn::Never)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::{Index, RAW, object_tag};
+
+    const START: u64 = 0x7000_0000_0000;
+    const SIZE: u64 = 16 << 10;
+
+    fn turn(tag: Tag) -> Turn {
+        [Turn::Never, Turn::Raw, Turn::Objects, Turn::Containers][usize::from(tag) % 4]
+    }
+
+    #[test]
+    fn every_address_of_every_size_of_block_tells_the_block_it_lies_in() {
+        for block in (16..=512).step_by(16) {
+            let count = (SIZE - POOL_HEAD) / u64::from(block);
+            let tags: Vec<Tag> = (0..count).map(|number| (number * 7 % 11) as Tag).collect();
+            let mut index = Index::default();
+            index.add_pool((START + SIZE, START + 2 * SIZE), block, &tags);
+            let pool = index.last_pool().unwrap();
+            let mut beside = Beside::default();
+            beside.begin((START, START + 3 * SIZE), SIZE);
+            beside.add(&pool, &tags, turn);
+            for address in (pool.start + POOL_HEAD..pool.end).step_by(8) {
+                let tag = index.find(address).map(|slot| index.tag(slot.id));
+                let dull = tag.is_some_and(|tag| turn(tag) == Turn::Never);
+                assert_eq!(beside.is_dull(address), dull, "{block} {address:#x}");
+            }
+            assert!(
+                !beside.is_dull(START + 64)
+                    && !beside.is_dull(START - 8)
+                    && !beside.is_dull(START + 3 * SIZE)
+            );
+        }
+    }
+
+    #[test]
+    fn a_block_that_is_asked_for_has_a_turn_and_one_that_led_nowhere_has_none() {
+        let tags = [FREE, RAW, object_tag(4), FREE];
+        let mut index = Index::default();
+        index.add_pool((START, START + SIZE), 64, &tags);
+        let pool = index.last_pool().unwrap();
+        let mut beside = Beside::default();
+        beside.begin((START, START + SIZE), SIZE);
+        beside.add(&pool, &tags, |tag| if tag == RAW { Turn::Raw } else { Turn::Never });
+        assert!(beside.has(&pool, Turn::Raw) && !beside.has(&pool, Turn::Objects));
+        let places = beside.places(&pool).unwrap();
+        beside.ask(&pool, places.start + 2);
+        assert!(beside.has(&pool, Turn::Objects) && !beside.is_dull(START + POOL_HEAD + 128));
+        beside.never(places.start + 1);
+        assert!(beside.is_dull(START + POOL_HEAD + 64));
+        index.add_pool((START + SIZE, START + 2 * SIZE), 64, &tags);
+        let other = index.last_pool().unwrap();
+        assert!(beside.places(&other).is_none() && !beside.has(&other, Turn::Raw));
+        beside.begin((0, 0), 1);
+        assert!(beside.places(&pool).is_none() && !beside.is_dull(START + POOL_HEAD));
+    }
+}
