@@ -42,7 +42,8 @@ const ON_IN_SECOND: f64 = 0.25;
 /// Inside the first pass nearly all growth must happen at events: a fill grows beside them.
 const AGAINST_FILL: f64 = 0.97;
 const AGAINST_FILL_EVENTS: usize = 6;
-/// Growth at events counts only where the floor as a whole is not surely flat or settled.
+/// A floor that is flat as surely as this does not leak, and growth at events counts only where it is not surely settled
+/// either.
 const SURELY_NOT: f64 = 0.9;
 /// The level at the end is the middle of this many points of the floor.
 const END: usize = 3;
@@ -339,7 +340,8 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
     seen.goes_on = evidence.map(|e| e.log_odds);
     seen.so_far = evidence.filter(|_| known.running).map(|e| e.so_far);
     let most = odds.flat.max(odds.settled).max(odds.open).max(odds.rising);
-    let enough = part.samples() >= FEWEST_FOR_LEAK;
+    // However straight its last wave is.
+    let enough = part.samples() >= FEWEST_FOR_LEAK && odds.flat < SURELY_NOT;
     if enough && evidence.is_some_and(|e| is_leak(&e, seen.samples, odds.rising >= most, known.running)) {
         return seen.with(Group::Leak, Because::Shapes);
     }

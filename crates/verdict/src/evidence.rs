@@ -189,7 +189,7 @@ pub(crate) fn goes_on(look: &Look) -> Option<Evidence> {
     let rise = alive.last()?.1 - alive.first()?.1;
     let seen = Seen {
         rises: log_odds(look.odds.rising),
-        not_over: log_odds(look.odds.rising + look.odds.open),
+        not_over: log_odds(look.odds.rising + slowing(look.fits)),
         bent: if rests(best.shape) { 0.0 } else { from },
         from_start: from <= 0.0,
         after_rest: rests(best.shape),
@@ -198,6 +198,13 @@ pub(crate) fn goes_on(look: &Look) -> Option<Evidence> {
         samples: look.samples,
     };
     Some(Evidence::of(bend, seen))
+}
+
+/// What the shapes weigh that grow ever slower. One step out of a flat curve, shortly before its end, is no growth: waves
+/// end with one that is not over. After an earlier rise it is growth that came again.
+fn slowing(fits: &[Fit]) -> f64 {
+    let slows = |f: &&Fit| stand(f) == Stand::Open && f.shape != Shape::Step;
+    fits.iter().filter(slows).map(|f| f.weight).sum()
 }
 
 /// Of a weight of shapes.
