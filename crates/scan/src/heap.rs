@@ -88,7 +88,7 @@ enum Step {
 
 impl Walker<'_, '_> {
     /// Walks `heap`; the slots are its chunks.
-    pub(crate) fn walk(&mut self, heap: Heap) -> (Walk, HeapSlots) {
+    pub(crate) fn walk(&mut self, mut heap: Heap) -> (Walk, HeapSlots) {
         let mut out = Out { slots: HeapSlots::new(heap.end - heap.start), walk: Walk::default() };
         let mut cursor = Cursor { at: heap.first, pending: None, window: Window::new(WINDOW) };
         let mut mark = self.mark(heap.first, &out);
@@ -99,6 +99,7 @@ impl Walker<'_, '_> {
                 Step::End => break,
                 Step::Broken if tries < TRIES => {
                     tries += 1;
+                    self.look_how_far(&mut heap);
                     self.back(mark, heap, &mut out);
                     cursor.restart(mark.at);
                 }
@@ -119,6 +120,14 @@ impl Walker<'_, '_> {
             }
         }
         (out.walk, out.slots)
+    }
+
+    /// The main heap has no word of its own for where it ends: the kernel knows. One that grew has a chunk across its old end.
+    fn look_how_far(&self, heap: &mut Heap) {
+        if heap.arena == 0 {
+            let now = self.reader.memory().end_now(heap.end.saturating_sub(1));
+            heap.reach = now.unwrap_or(heap.end).max(heap.reach);
+        }
     }
 
     fn mark(&self, at: u64, out: &Out) -> Checkpoint {

@@ -45,6 +45,12 @@ pub trait Memory {
         self.present(start, end).iter().map(|(start, end)| end - start).sum()
     }
 
+    /// Where the mapping that `address` lies in ends now: it may have grown since the mappings were listed.
+    fn end_now(&self, address: u64) -> Option<u64> {
+        let mut mappings = self.mappings().iter();
+        mappings.find(|map| (map.start..map.end).contains(&address)).map(|map| map.end)
+    }
+
     /// Fills `into` from `address` on and gives how many bytes were read: fewer at a hole, 0 where nothing is.
     fn read(&self, address: u64, into: &mut [u8]) -> usize;
 

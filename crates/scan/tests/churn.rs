@@ -87,3 +87,35 @@ thread.join()
         );
     }
 }
+
+#[test]
+fn a_main_heap_that_has_grown_since_the_mappings_were_read_is_walked() {
+    for python in pythons() {
+        // One arena, and no block has a mapping of its own. The heap's end was in use and is free, so its pages are there.
+        let program = r"
+import ctypes, json, sys
+libc = ctypes.CDLL(None)
+for name, value in ((-1, 1 << 30), (-2, 0), (-3, 1 << 30), (-8, 1)):
+    libc.mallopt(name, value)
+kept, zeros = [bytearray() for _ in range(120)], bytes(100_000)
+for one in kept[:105]:
+    one.extend(zeros)
+for one in kept[100:]:
+    one.clear()
+for count in (100, 120):
+    for one in kept[100:count]:
+        one.extend(zeros)
+    print(json.dumps({}), flush=True)
+    sys.stdin.readline()
+";
+        let mut target = Target::start(&python, program);
+        let (before, facts) = (live::Live::open(target.pid()), target.facts());
+        target.step();
+        let scan = lowtide_scan::scan(&before, &facts, &Settings { climbs: 0, ..Settings::default() });
+        let owned = targets::row(&scan, "bytearray").owned_bytes.0;
+        let heap = scan.coverage.iter().find(|line| line.what == "main heap").unwrap();
+        assert_eq!(heap.doubt, "", "{}: {heap:?}", python.display());
+        // The hundred of before; of those that came since what lies in the old mapping.
+        assert!((10_300_000..10_700_000).contains(&owned), "{}: {owned} bytes, {heap:?}", python.display());
+    }
+}

@@ -143,14 +143,24 @@ impl LiveMemory {
 
     /// Reads the list of mappings anew.
     pub fn look_again(&mut self) -> io::Result<()> {
+        self.regions = lines(&self.listed()?).filter_map(region).collect();
+        self.windows.borrow_mut().clear();
+        Ok(())
+    }
+
+    fn listed(&self) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
         let mut maps = self.maps.borrow_mut();
         maps.rewind()?;
         (&mut *maps).take(MAPS_CAP).read_to_end(&mut text)?;
-        drop(maps);
-        self.regions = lines(&text).filter_map(region).collect();
-        self.windows.borrow_mut().clear();
-        Ok(())
+        Ok(text)
+    }
+
+    /// Where the mapping that `address` lies in ends now, whatever it was when last looked at.
+    pub fn end_now(&self, address: u64) -> Option<u64> {
+        let text = self.listed().ok()?;
+        let mut regions = lines(&text).filter_map(region);
+        regions.find(|region| (region.start..region.end).contains(&address)).map(|region| region.end)
     }
 
     /// All mappings, ascending, as they were when last looked at.

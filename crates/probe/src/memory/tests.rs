@@ -237,6 +237,18 @@ fn after_an_exec_nothing_is_read() {
 }
 
 #[test]
+fn a_mapping_ends_where_it_ends_now_and_not_where_it_did() {
+    let target = Target::start();
+    let mut memory = target.memory();
+    let region = memory.regions().iter().find(|region| region.may_be_read()).cloned().unwrap();
+    let place = memory.regions().iter().position(|known| *known == region).unwrap();
+    // As if it had been shorter when it was looked at.
+    memory.regions[place].end = region.start + memory.page_bytes();
+    assert_eq!(memory.end_now(region.start), Some(region.end));
+    assert_eq!(memory.end_now(8), None);
+}
+
+#[test]
 fn a_process_that_is_not_there_is_gone() {
     assert!(matches!(LiveMemory::open(&Root::live(), u32::MAX), Reading::Gone));
 }

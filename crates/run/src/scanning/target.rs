@@ -123,6 +123,10 @@ impl Memory for Target {
         self.memory.resident_bytes(start, end)
     }
 
+    fn end_now(&self, address: u64) -> Option<u64> {
+        self.memory.end_now(address)
+    }
+
     fn read(&self, address: u64, into: &mut [u8]) -> usize {
         self.release_in_time();
         self.memory.read(address, into)

@@ -13,6 +13,7 @@ pub(crate) struct Live {
     mappings: Vec<Mapping>,
     present: Vec<(u64, u64)>,
     memory: File,
+    pid: u32,
 }
 
 impl Live {
@@ -21,7 +22,7 @@ impl Live {
         let mappings: Vec<Mapping> = maps.lines().filter_map(mapping).collect();
         let pagemap = File::open(format!("/proc/{pid}/pagemap")).expect("pagemap");
         let present = mappings.iter().flat_map(|map| resident(&pagemap, map)).collect();
-        Self { mappings, present, memory: File::open(format!("/proc/{pid}/mem")).expect("mem") }
+        Self { mappings, present, memory: File::open(format!("/proc/{pid}/mem")).expect("mem"), pid }
     }
 
     /// The interpreter of a process, its symbols by `nm`.
@@ -113,6 +114,12 @@ fn resident(pagemap: &File, map: &Mapping) -> Vec<(u64, u64)> {
 impl Memory for Live {
     fn mappings(&self) -> &[Mapping] {
         &self.mappings
+    }
+
+    fn end_now(&self, address: u64) -> Option<u64> {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid)).ok()?;
+        let mut mappings = maps.lines().filter_map(mapping);
+        mappings.find(|map| (map.start..map.end).contains(&address)).map(|map| map.end)
     }
 
     fn present(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
