@@ -15,9 +15,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const VARIANTS: Range<u64> = 0..200;
 /// Most of them sleep most of the time.
 const AT_ONCE: usize = 12;
-/// It should be none. In about every second run one is: a spike that lasts several short steps, each of which takes and gives
-/// back much, is now and then taken for growth.
-const MOST_ASKED: usize = 2;
 const MIB: f64 = 1_048_576.0;
 
 /// As the actor takes it.
@@ -59,7 +56,7 @@ fn wrong(seed: u64) -> Option<String> {
 }
 
 #[test]
-fn of_two_hundred_real_jobs_that_fit_one_in_a_hundred_is_asked_at_most() {
+fn two_hundred_real_jobs_that_fit_are_never_asked() {
     let (next, failures) = (AtomicU64::new(VARIANTS.start), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
@@ -78,5 +75,5 @@ fn of_two_hundred_real_jobs_that_fit_one_in_a_hundred_is_asked_at_most() {
     let failures = failures.into_inner().unwrap();
     let told = format!("{} of {VARIANTS:?}:\n{}", failures.len(), failures.join("\n"));
     println!("{told}");
-    assert!(failures.len() <= MOST_ASKED, "{told}");
+    assert!(failures.is_empty(), "{told}");
 }

@@ -21,10 +21,6 @@ const WHOLE: usize = 64;
 const LEAST_SLOW: usize = 8;
 /// A rise from lap to lap below this part of the limit is noise: five thousand of them fit.
 const NOISE_PART: f64 = 2e-4;
-/// Rises that each grow by so much gather speed ...
-const FASTER: f64 = 1.5;
-/// ... and one that grows by more than this is a jump, not a course.
-const MOST_RATIO: f64 = 4.0;
 /// A rise that is only this part of the mean bends.
 const BENT: f64 = 0.6;
 /// The floor may rise so many times as fast as the peak.
@@ -32,7 +28,7 @@ const PEAKS_AGREE: f64 = 1.5;
 /// Rises whose mean is so many times their median are a jump and noise ...
 const UNEVEN: f64 = 2.0;
 /// ... and so are rises whose mean is so many times the slowest of them.
-const SLOWEST_RISE: f64 = 10.0;
+const SLOWEST_RISE: f64 = 4.0;
 /// A rise is sure beyond so many times what floors scatter: two standard errors of a difference of two.
 const SURELY: f64 = 2.8;
 /// Scatter is known by so many laps ...
@@ -427,18 +423,11 @@ impl Laps {
         let last: &[Lap; 4] = laps.last_chunk()?;
         let real = last[1..].iter().all(|lap| lap.fresh)
             && last.windows(2).all(|pair| pair[1].low - pair[0].low > self.noise);
-        let rates: Vec<f64> = last.windows(2).filter_map(|pair| rate(pair[0], pair[1])).collect();
-        let &[first, middle, newest] = rates.as_slice() else { return None };
-        let faster = |one: f64, next: f64| next >= one * FASTER && next <= one * MOST_RATIO;
-        let mean = rate(last[0], last[3])?;
-        let course = if faster(first, middle) && faster(middle, newest) {
-            newest
-        } else {
-            without_jump(mean, [first, middle, newest])?
-        };
+        let course = without_jump(rate(last[0], last[3])?, between(last, rate)?)?;
         let surely = 1.0 - scatter(laps) * SURELY / (last[3].low - last[0].low);
-        // Two looks may both have met the peak of a step: then its floor seems to rise, and its peak does not.
-        let peaks = last.windows(2).filter_map(|pair| peak_rate(pair[0], pair[1])).fold(0.0, f64::max);
+        // Two looks may both have met the peak of a step: then its floor seems to rise, and its peak does not. And a climb may
+        // take two laps: then floors rise twice, and the peak once.
+        let peaks = without_jump(peak_rate(last[0], last[3])?, between(last, peak_rate)?)?;
         (real && surely > 0.0).then(|| (course * surely).min(peaks * PEAKS_AGREE))
     }
 

@@ -38,6 +38,8 @@ struct Open {
     highest: f64,
     /// The lowest in it, and at its end: it keeps nothing, so it began no higher.
     lowest: f64,
+    /// What was taken at the look after it.
+    after: Option<f64>,
     /// Looks at it, and whether the kernel kept its peak.
     looks: u32,
     kept: bool,
@@ -55,7 +57,9 @@ impl Open {
     /// What it takes beside what it found.
     fn height(&self) -> Option<f64> {
         let Found { floor, play } = self.found?;
-        let base = if (self.lowest - floor).abs() <= play { self.lowest } else { floor };
+        // What training still holds afterwards it had taken before.
+        let held = self.after.map_or(floor, |after| floor.max(after - play));
+        let base = if (self.lowest - floor).abs() <= play { self.lowest } else { held };
         Some((self.highest - base).max(0.0))
     }
 }
@@ -140,6 +144,7 @@ impl Learnt {
                     found,
                     highest: 0.0,
                     lowest: f64::INFINITY,
+                    after: None,
                     looks: 0,
                     kept: false,
                 });
@@ -203,6 +208,7 @@ impl Learnt {
     pub(super) fn look_after(&mut self, look: &Look) {
         let Some(mut open) = self.over.take() else { return };
         open.lowest = open.lowest.min(look.used);
+        open.after = Some(look.used);
         if open.looks == 0 {
             open.highest = open.highest.max(look.high);
             open.kept = look.high > look.used;

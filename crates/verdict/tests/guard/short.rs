@@ -7,15 +7,15 @@ mod drawn;
 use super::play::{Dice, Job, Keeps, Manner, Phase};
 use drawn::{Variant, drawn};
 
-/// A process takes memory at about a GB a second, a quarter of it beside others.
-const MIB_A_SECOND: (f64, f64) = (250.0, 2000.0);
+/// How fast a process takes memory, on a machine that is quiet and on one that is not.
+const MIB_A_SECOND: (f64, f64) = (100.0, 2000.0);
 
 /// The job of this number, on a machine that is more or less busy.
 pub(crate) fn short(seed: u64) -> (&'static str, Job) {
     let variant = drawn(seed);
     let mut dice = Dice(!seed);
     let rate = dice.scale(MIB_A_SECOND.0, MIB_A_SECOND.1) / variant.limit_mib as f64;
-    let stalls = dice.happens(0.5).then(|| (dice.between(3.0, 30.0), dice.between(0.01, 0.05)));
+    let stalls = dice.happens(0.5).then(|| (dice.scale(1.5, 30.0), dice.scale(0.01, 0.15)));
     let keeps = match variant.keeps {
         "first" => Keeps::First,
         "throughout" => Keeps::Throughout,
