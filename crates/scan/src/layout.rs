@@ -4,6 +4,7 @@
 //! arena, a chunk with a mapping of its own, a pool of Python's, or pages nobody here knows.
 
 use crate::heap::{Heap, first_chunk};
+use crate::index::CHUNK_HEAD;
 use crate::memory::{Facts, Mapping};
 use crate::pool::{Place, PoolHead};
 use crate::reader::{Reader, Resident, plausible, word};
@@ -13,10 +14,10 @@ const HEAP_ALIGN: u64 = 64 << 20;
 const PAGE: u64 = 4096;
 /// Least size malloc gives a mapping of its own by default.
 const MMAP_THRESHOLD: u64 = 128 << 10;
-/// Sizes of glibc's arena: 2.27 and later, 2.26, without fast bins.
-const ARENA_SIZES: [u64; 4] = [0x898, 0x890, 0x888, 0x848];
+/// Sizes of glibc's arena: 2.27 and later, 2.26, without fast bins, and 2.43.
+const ARENA_SIZES: [u64; 5] = [0x898, 0x890, 0x888, 0x848, 0x840];
 /// Where an arena keeps its top: after ten fast bins, or without them.
-const TOP_OFFSETS: [u64; 2] = [96, 16];
+const TOP_OFFSETS: [u64; 3] = [96, 16, 8];
 
 /// A piece of memory an allocator uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,8 +262,11 @@ impl Finder<'_, '_> {
 fn own_mapping(head: &[u8], at: u64, end: u64) -> Option<u64> {
     let (before, size) = (word(head, 0), word(head, 8));
     let length = size & !7;
-    let fits = before == 0 && size & 7 == 2 && length >= PAGE && length.is_multiple_of(PAGE);
-    fits.then(|| at.checked_add(length)).flatten().filter(|next| *next <= end)
+    // Since 2.43 the size leaves its own head out.
+    let whole =
+        [length, length.saturating_add(CHUNK_HEAD)].into_iter().find(|length| length.is_multiple_of(PAGE))?;
+    let fits = before == 0 && size & 7 == 2 && length >= CHUNK_HEAD;
+    fits.then(|| at.checked_add(whole)).flatten().filter(|next| *next <= end)
 }
 
 /// A thread's stack: named so, pointed into by a stack pointer, or with glibc's thread record at its upper end.

@@ -157,12 +157,16 @@ fn parts(
         Container::None => (0, (0, 0), WHOLE),
     };
     let entries = at(entries).max(from).min(to);
+    let begin = at(own).max(from).min(entries);
+    // Numbers at the end of an object may have values behind them (3.14).
+    let inline = table == Container::None && found.inline_values(version);
+    let end = if inline { at(found.end).clamp(begin, entries) } else { entries };
     let within = |(begin, end): (u64, u64)| (begin.clamp(from, to), end.clamp(from, to));
     let all = [
         ((0, head), Role::Table),
         (within((at(tables.0), at(tables.1))), Role::Table),
         (within((at(tables.1), at(own))), Role::Entries),
-        ((at(own).max(from).min(entries), entries), Role::Any),
+        ((begin, end), Role::Any),
         ((entries, to), Role::Entries),
     ];
     let mut parts = [Part::NONE; MOST_PARTS];

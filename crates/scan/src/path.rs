@@ -167,7 +167,9 @@ impl Namer<'_, '_> {
     fn named_local(&self, code: u64, index: u64, names: u64, function: u64) -> Option<String> {
         let tuple = self.field(code, names)?;
         let count = self.field(tuple, 16)?;
-        let local = self.text(self.field(tuple, 24 + index * 8)?).filter(|_| index < count)?;
+        // Since 3.14 a tuple keeps its hash before its entries.
+        let entries = if self.version() >= Version(3, 14) { 32 } else { 24 };
+        let local = self.text(self.field(tuple, entries + index * 8)?).filter(|_| index < count)?;
         let function = self.text(self.field(code, function)?)?;
         Some(format!("local {local} of function {function}"))
     }

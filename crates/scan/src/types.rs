@@ -98,7 +98,7 @@ pub(crate) struct Type {
     flags: u64,
     pub(crate) basic: u64,
     /// Where its pointers end: numbers at its end are none.
-    end: u64,
+    pub(crate) end: u64,
     item: u64,
     /// Bytes before the object proper.
     pub(crate) lead: u64,

@@ -8,6 +8,9 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 
+/// The type of an ELF file that is loaded where it says.
+const ET_EXEC: u8 = 2;
+
 /// A living process.
 pub(crate) struct Live {
     mappings: Vec<Mapping>,
@@ -50,20 +53,34 @@ impl Live {
 
 fn python(pid: u32) -> Option<PythonFacts> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
-    let map =
-        maps.lines().filter_map(mapping).find(|map| map.offset == 0 && map.name.contains("/libpython3."))?;
-    let minor = map.name.rsplit("libpython3.").next()?.split('.').next()?.parse().ok()?;
+    let first = maps.lines().filter_map(mapping).filter(|map| map.offset == 0);
+    let (map, minor) =
+        first.filter_map(|map| minor(&map.name).map(|minor| (map, minor))).max_by_key(is_library)?;
+    // A program that is not relocatable has its symbols where it says.
+    let kind = fs::read(&map.name).ok()?.get(16).copied();
+    let base = if kind == Some(ET_EXEC) { 0 } else { map.start };
     let listed = Command::new("nm").args(["-D", "--defined-only", &map.name]).output().ok()?;
     let symbols = String::from_utf8_lossy(&listed.stdout)
         .lines()
         .filter_map(|line| {
             let mut fields = line.split_whitespace();
             let address = u64::from_str_radix(fields.next()?, 16).ok()?;
-            let name = fields.nth(1)?.to_owned();
-            SYMBOLS.contains(&name.as_str()).then_some((name, map.start + address))
+            let name = fields.nth(1)?.split('@').next()?.to_owned();
+            SYMBOLS.contains(&name.as_str()).then_some((name, base + address))
         })
         .collect();
     Some(PythonFacts { version: (3, minor), found: "nm".into(), symbols, free_threaded: false })
+}
+
+/// Of a shared interpreter and of one that is all in its program.
+fn minor(name: &str) -> Option<u8> {
+    let file = name.rsplit('/').next()?;
+    let rest = file.strip_prefix("lib").unwrap_or(file).strip_prefix("python3.")?;
+    rest.split('.').next()?.parse().ok()
+}
+
+fn is_library((map, _): &(Mapping, u8)) -> bool {
+    map.name.contains("/libpython3.")
 }
 
 fn mapping(line: &str) -> Option<Mapping> {

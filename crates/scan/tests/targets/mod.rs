@@ -11,7 +11,12 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Every Python of this machine between 3.9 and 3.14, one of each version.
+/// Where cargo builds.
+fn target() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target")
+}
+
+/// Every Python of this machine between 3.9 and 3.14, one of each version; the last where `tests/python314.py` put it.
 pub(crate) fn pythons() -> Vec<PathBuf> {
     let home = std::env::var("HOME").unwrap_or_default();
     let found: Vec<PathBuf> = (9..=14)
@@ -21,7 +26,8 @@ pub(crate) fn pythons() -> Vec<PathBuf> {
                 std::fs::read_dir(format!("{home}/.pyenv/versions")).into_iter().flatten().flatten();
             let installed = versions.map(|version| version.path().join("bin").join(&name));
             let system = [format!("/usr/bin/{name}"), format!("/usr/local/bin/{name}")].map(PathBuf::from);
-            installed.chain(system).find(|path| path.exists())
+            let fetched = target().join(&name).join("usr/bin").join(&name);
+            installed.chain(system).chain([fetched]).find(|path| path.exists())
         })
         .collect();
     assert!(!found.is_empty(), "no Python on this machine");
@@ -30,7 +36,7 @@ pub(crate) fn pythons() -> Vec<PathBuf> {
 
 /// The Python that `cargo xtask test` makes, with numpy and Pillow.
 pub(crate) fn with_numpy() -> Option<PathBuf> {
-    let made = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/test-python/bin/python");
+    let made = target().join("test-python/bin/python");
     let given = std::env::var_os("LOWTIDE_TEST_PYTHON").map(PathBuf::from);
     given.into_iter().chain([made]).find(|path| path.exists())
 }
