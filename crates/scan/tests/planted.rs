@@ -589,7 +589,7 @@ fn a_container_that_got_a_new_table_meanwhile_is_still_the_holder() {
             let held =
                 scan.holders.iter().find(|held| held.name == "bytearray").expect("bytearrays hold most");
             let end = format!("Item.load <- {holder} <- global {name} of module __main__");
-            assert!(held.share > 0.95 && held.text.ends_with(&end), "{}: {held:?}", python.display());
+            assert!(held.share > 0.9 && held.text.ends_with(&end), "{}: {held:?}", python.display());
         }
     }
 }

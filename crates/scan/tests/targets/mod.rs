@@ -27,11 +27,16 @@ pub(crate) fn pythons() -> Vec<PathBuf> {
             let installed = versions.map(|version| version.path().join("bin").join(&name));
             let system = [format!("/usr/bin/{name}"), format!("/usr/local/bin/{name}")].map(PathBuf::from);
             let fetched = target().join(&name).join("usr/bin").join(&name);
-            installed.chain(system).chain([fetched]).find(|path| path.exists())
+            installed.chain(system).chain([fetched]).find(runs)
         })
         .collect();
     assert!(!found.is_empty(), "no Python on this machine");
     found
+}
+
+/// Whether it is there and starts: one that was fetched knows its C library by where it was put.
+fn runs(python: &PathBuf) -> bool {
+    python.exists() && Command::new(python).args(["-c", ""]).status().is_ok_and(|status| status.success())
 }
 
 /// The Python that `cargo xtask test` makes, with numpy and Pillow.
