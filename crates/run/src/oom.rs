@@ -1,7 +1,8 @@
 //! Was it the kernel's OOM killer? A death by signal 9 looks the same from outside, whoever sent it.
 //!
-//! It is called OOM only if a kill counter rose around the death: the cgroup's own, or the machine's. Where strangers
-//! share the counter, the kill may have been theirs, so it is only "likely".
+//! It is called OOM only if a kill counter rose around the death: the cgroup's own, or the machine's where that can't be
+//! read, as when systemd was quicker and removed the cgroup. Where strangers share the counter, the kill may have been
+//! theirs, so it is only "likely".
 
 use lowtide_model::{Bytes, Exit, ProcKey, Tick};
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,7 @@ pub(crate) struct Counter {
     pub(crate) kills: u64,
     /// Processes there that are not of the job; `None` when that can't be told.
     pub(crate) strangers: Option<u32>,
-    /// The limit that holds there, and the cgroup it belongs to.
+    /// The limit that holds there, and the cgroup it belongs to; of the machine, that of a cgroup of the job that is gone.
     pub(crate) limit: Option<(Bytes, Arc<str>)>,
 }
 
@@ -58,13 +59,18 @@ pub(crate) struct OomWatch {
 }
 
 impl OomWatch {
-    /// Takes in the counters as they are now.
+    /// Takes in the counters as they are now. A kill in a cgroup raises the machine's too, which therefore only counts
+    /// where it is alone.
     pub(crate) fn look(&mut self, now: Tick, counters: impl IntoIterator<Item = Counter>) {
         self.unclaimed.retain(|(at, _)| now.since(*at) < CLAIM_TIME);
+        let counters: Vec<Counter> = counters.into_iter().collect();
+        let alone = counters.iter().all(|counter| counter.place == Place::Machine);
         for counter in counters {
             let before = self.last.insert(counter.place.clone(), counter.kills);
             let rose = before.map_or(0, |before| counter.kills.saturating_sub(before));
-            self.unclaimed.extend((0..rose.min(64)).map(|_| (now, counter.clone())));
+            if alone || counter.place != Place::Machine {
+                self.unclaimed.extend((0..rose.min(64)).map(|_| (now, counter.clone())));
+            }
         }
     }
 
@@ -96,10 +102,16 @@ fn sentence(process: ProcKey, counter: &Counter) -> OomCall {
             };
             (what, doubt)
         }
-        (Place::Machine, _) => {
-            let doubt = "the counter is the machine's, shared by all its processes".to_owned();
-            ("the machine running out of memory".to_owned(), Some(doubt))
-        }
+        (Place::Machine, _) => match &counter.limit {
+            Some((limit, owner)) => {
+                let doubt = "that cgroup was removed before its counter could be read; the machine's rose";
+                (format!("the memory limit of {limit} of cgroup {owner}"), Some(doubt.to_owned()))
+            }
+            None => {
+                let doubt = "the counter is the machine's, shared by all its processes";
+                ("the machine running out of memory".to_owned(), Some(doubt.to_owned()))
+            }
+        },
     };
     let pid = process.pid;
     let text = match &doubt {
@@ -165,6 +177,23 @@ mod tests {
         watch.look(second(2), [cgroup(1, Some(4))]);
         let call = watch.call(WHO, KILLED).unwrap();
         assert!(!call.certain && call.text.contains("4 other processes"), "{}", call.text);
+    }
+
+    #[test]
+    fn a_kill_in_a_cgroup_that_is_gone_is_told_by_the_machines_counter() {
+        let machine = |kills, limit| Counter { place: Place::Machine, kills, strangers: None, limit };
+        let limit = cgroup(0, None).limit;
+        let mut watch = OomWatch::default();
+        watch.look(second(1), [cgroup(0, Some(0)), machine(4, None)]);
+        watch.look(second(2), [machine(5, limit.clone())]);
+        let call = watch.call(WHO, KILLED).unwrap();
+        assert!(!call.certain && call.text.contains("512 MiB of cgroup /job (likely"), "{}", call.text);
+        assert_eq!(watch.call(WHO, KILLED), None, "claimed");
+        watch.look(second(3), [cgroup(1, Some(0)), machine(6, None)]);
+        assert!(watch.call(WHO, KILLED).unwrap().certain, "a cgroup that can be read speaks for itself");
+        assert_eq!(watch.call(WHO, KILLED), None, "the same kill in two counters is one");
+        watch.look(second(4), [cgroup(1, Some(0)), machine(9, None)]);
+        assert_eq!(watch.call(WHO, KILLED), None, "kills elsewhere");
     }
 
     #[test]

@@ -210,13 +210,13 @@ impl Places {
         Some(only.last.anon?.saturating_add(only.last.shmem?))
     }
 
-    /// The counters of OOM kills as of the last tick.
+    /// The counters of OOM kills as of the last tick: of the cgroups that are still there, and the machine's.
     pub(crate) fn counters(&self) -> impl Iterator<Item = Counter> {
-        let cgroups = || self.cgroups.iter().filter_map(|(path, place)| place.counter(path));
-        // A kill anywhere raises the victim's cgroup too: the machine's counter only helps where there is none.
-        let machine = self.host_last.oom_kills.known().filter(|_| cgroups().next().is_none());
-        let of_machine = |kills| Counter { place: OomPlace::Machine, kills, strangers: None, limit: None };
-        cgroups().chain(machine.map(of_machine))
+        let cgroups = self.cgroups.iter().filter_map(|(path, place)| place.counter(path));
+        let gone = self.cgroups.values().find(|place| place.is_gone());
+        let limit = gone.and_then(|place| place.tight.clone());
+        let of_machine = |kills| Counter { place: OomPlace::Machine, kills, strangers: None, limit };
+        cgroups.chain(self.host_last.oom_kills.known().map(of_machine))
     }
 
     /// The counters as they are at this moment.
@@ -338,8 +338,16 @@ impl Place {
         self.above = above.unwrap_or_default();
     }
 
-    /// Looks for the lowest limit on the way up.
+    /// Whether somebody removed it: systemd does as soon as the last process of a scope is dead.
+    fn is_gone(&self) -> bool {
+        self.last.usage.known().is_none()
+    }
+
+    /// Looks for the lowest limit on the way up. One that is gone had the limit it had.
     fn look_up(&mut self) {
+        if self.is_gone() && self.tight.is_some() {
+            return;
+        }
         let tight = self.cgroups.tight_limit().known().flatten();
         self.tight_used = tight.as_ref().and_then(|tight| tight.used);
         self.tight = tight.map(|tight| (tight.limit, tight.path));
@@ -354,8 +362,8 @@ impl Place {
     /// One last look: a job that was killed leaves its peak behind.
     fn farewell(&mut self, now: Tick) -> Option<CgroupRow> {
         self.last = self.cgroups.read();
-        let row = self.row(now)?;
-        self.thin.push(row).or_else(|| self.thin.rest())
+        let whole = self.row(now).and_then(|row| self.thin.push(row));
+        whole.or_else(|| self.thin.rest())
     }
 
     fn row(&mut self, now: Tick) -> Option<CgroupRow> {

@@ -11,10 +11,10 @@ delegate() {
 }
 # count WORD FILE: the number behind a word of memory.events.
 count() { awk -v word="$1" '$1 == word { print $2 }' "$2"; }
-# died_alone WHERE: what the last run has to look like, whoever made the cgroup.
+# died_alone WHERE [WORD]: what the last run has to look like, whoever made the cgroup.
 died_alone() {
     want "$1: the job dies at its own limit" is $code 137
-    want "$1: it is told as out of memory by that limit" has 'was killed by the kernel: out of memory, by the memory limit of 64.0 MiB' "$T/err"
+    want "$1: it is told as out of memory by that limit" has "was ${2-}killed by the kernel: out of memory, by the memory limit of 64.0 MiB" "$T/err"
     want "$1: the recording is whole" is "$(ask "$file" "select value from meta where key = 'state'" | tr -d '"')" finished
     want "$1: the recording holds one oom event" is "$(ask "$file" "select count(*) from event where kind = 'oom'")" 1
     want "$1: the limit is that of the job's cgroup" is "$(ask "$file" "select distinct limit_bytes from cgroup where limit_bytes is not null")" 67108864
@@ -98,7 +98,8 @@ show "$T/systemd"
 file=$T/scope.tide
 in_cgroup session/shell actor as 1000 lowtide run --isolate --max 64MiB --interval 100ms --out "$file" -- actor eat 5 2>"$T/err"
 code=$?
-died_alone "a scope of systemd"
+# systemd removes it with its counter, now and then before anybody can read it.
+died_alone "a scope of systemd" '\(likely \)\?'
 events=/sys/fs/cgroup/session/shell/memory.events
 want "a scope of systemd: nobody was killed where the shell is" is "$(count oom_kill $events)" 0
 want "a scope of systemd: the job's cgroup is the scope" has '[.]scope' "$T/err"

@@ -210,10 +210,9 @@ fn peak_words(summary: &lowtide_verdict::Summary) -> String {
     format!("{peak}{band}{twice}")
 }
 
-/// Whether a counter of OOM kills could be read at all.
+/// Whether a counter of OOM kills could be read after the death: a cgroup's may be gone by then, the machine's is not.
 fn counted(recording: &Recording) -> bool {
-    let cgroup = recording.cgroups.iter().any(|row| row.oom_kills.is_some());
-    cgroup || recording.host.iter().any(|row| row.oom_kills.is_some())
+    recording.host.iter().any(|row| row.oom_kills.is_some())
 }
 
 /// What this recording could not see, if anything.
