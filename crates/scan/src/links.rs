@@ -19,6 +19,8 @@ const SET: (usize, usize) = (32, 40);
 const LIST_END: u64 = 40;
 const DICT_END: u64 = 48;
 const SET_END: u64 = 200;
+/// Where a class has its flags: a number that looks like an address where the heap is low, as in a program that is not relocatable.
+const TYPE_FLAGS: u64 = 168;
 /// How long the head of an instance's values can be: a byte for each of up to thirty, and two.
 const VALUES_HEADS: [usize; 4] = [8, 16, 24, 32];
 /// Where an object has the number of its entries, if it has some.
@@ -162,11 +164,13 @@ fn parts(
     let inline = table == Container::None && found.inline_values(version);
     let end = if inline { at(found.end).clamp(begin, entries) } else { entries };
     let within = |(begin, end): (u64, u64)| (begin.clamp(from, to), end.clamp(from, to));
+    let flags = if found.family() == Family::Type { at(TYPE_FLAGS) } else { end };
     let all = [
         ((0, head), Role::Table),
         (within((at(tables.0), at(tables.1))), Role::Table),
         (within((at(tables.1), at(own))), Role::Entries),
-        ((begin, end), Role::Any),
+        ((begin, end.min(flags)), Role::Any),
+        ((begin.max(flags + 8), end), Role::Any),
         ((entries, to), Role::Entries),
     ];
     let mut parts = [Part::NONE; MOST_PARTS];

@@ -271,10 +271,13 @@ impl Namer<'_, '_> {
         })
     }
 
-    fn step(&self, climb: &Climb, number: u32) -> Option<HolderStep> {
+    /// A step of the way that `agreed` go: what holds other samples only is none of its business.
+    fn step(&self, climb: &Climb, number: u32, agreed: u64) -> Option<HolderStep> {
         let node = climb.nodes.get(number as usize)?;
         let found = self.kind(node)?;
-        let same = |other: &&Node| other.level == node.level && other.kind == node.kind;
+        let same = |other: &&Node| {
+            other.level == node.level && other.kind == node.kind && other.samples & agreed != 0
+        };
         let count = climb.nodes.iter().filter(same).count() as u64;
         let entries = matches!(found.family(), Family::List | Family::Dict | Family::Tuple)
             .then(|| self.word(self.begin(node) + DICT_USED))
@@ -296,10 +299,11 @@ fn in_new_table(node: &Node) -> bool {
 
 /// The objects from `from` down to a sample, lowest first.
 fn steps(namer: &Namer<'_, '_>, climb: &Climb, from: u32) -> Vec<HolderStep> {
+    let agreed = climb.nodes.get(from as usize).map_or(0, |node| node.samples);
     let mut steps = Vec::new();
     let mut at = Some(from);
     while let Some(number) = at {
-        steps.extend(namer.step(climb, number));
+        steps.extend(namer.step(climb, number, agreed));
         at = climb.nodes.get(number as usize).and_then(|node| node.below).map(|(below, _)| below);
     }
     steps.reverse();
