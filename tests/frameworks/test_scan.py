@@ -30,7 +30,9 @@ def name():
 @pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("bfloat16", 2), ("int64", 8)])
 def test_planted_tensors_are_counted_with_their_storages_and_their_holder(tmp_path, dtype, size):
     kind, field, keeper = name(), name().lower(), name().upper()
-    count, numbers = random.randint(200, 900), random.randint(10_000, 30_000)
+    # Holders are looked for where a type holds a tenth of all that types hold, and torch itself makes more than 60 MB of it.
+    count = random.randint(200, 900)
+    numbers = random.randint(40_000_000, 60_000_000) // (count * size)
     slots = f'("{field}",)' if dtype == "int64" else '("__dict__",)'
     values = {"kind": kind, "field": field, "keeper": keeper, "count": count, "numbers": numbers, "dtype": dtype}
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "LOWTIDE"))}

@@ -351,7 +351,7 @@ fn one_large_object_is_not_outvoted_by_small_ones() {
         );
         let scan = Target::start(&python, &program).scan();
         let held = scan.holders.iter().find(|held| held.name == "list").expect("a list holds most");
-        let end = format!("list <- global {name} of module __main__");
+        let end = format!("list of 4000000 <- global {name} of module __main__");
         assert!(held.text == end && held.doubt.is_empty(), "{}: {held:?}", python.display());
         assert!(held.share > 0.7 && held.agree < held.samples, "{}: {held:?}", python.display());
     }
