@@ -117,6 +117,19 @@ fn without_resume_it_stops_with_code_75_and_the_command_it_names_goes_on() {
     assert_eq!(steps(&stage), unbroken(60), "{line}");
 }
 
+#[test]
+fn looks_come_before_all_else_where_that_is_allowed_and_the_job_runs_as_it_always_would() {
+    const READ: &str = "import os; print(os.sched_getscheduler(0), os.sched_getscheduler(os.getppid()))";
+    const TRY: &str = "import os; os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))";
+    let allowed = Command::new("python3").args(["-c", TRY]).stderr(Stdio::null()).status().unwrap().success();
+    let stage = Stage::new();
+    let output = stage.output(&["run", "--guard", "--quiet", "--", "python3", "-c", READ]);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let policies: Vec<i32> = told.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let ours = if allowed { libc::SCHED_RR | libc::SCHED_RESET_ON_FORK } else { libc::SCHED_OTHER };
+    assert_eq!(policies, [libc::SCHED_OTHER, ours], "{told}{}", said(&output));
+}
+
 /// Every step up to `count` was made at least once, and always with the same loss.
 fn assert_all_made(stage: &Stage, count: u64, words: &str) {
     let made: BTreeSet<(u64, u64)> = steps(stage).into_iter().collect();

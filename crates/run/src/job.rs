@@ -18,6 +18,8 @@ use std::process::{Child, Command};
 const MORE_LIKELY: i32 = 300;
 /// And we are never, where that is allowed.
 const NEVER: &str = "-1000";
+/// Before all that is not in a hurry, and after all else that is.
+const LEAST_AHEAD: libc::c_int = 1;
 const OWN_SCORE: &str = "/proc/self/oom_score_adj";
 
 /// What the job talks to.
@@ -118,6 +120,30 @@ pub(crate) fn be_spared() {
 pub(crate) fn stay_in_memory() {
     // SAFETY: changes only how the kernel treats this process's pages; a refusal changes nothing.
     let _ = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_ONFAULT) };
+}
+
+/// Comes before whatever else runs, as far as we may, for as long as it is held: a look that comes late on a busy machine
+/// may come too late. Only this thread: nothing that is started from it inherits it.
+pub(crate) struct Ahead(());
+
+impl Ahead {
+    pub(crate) fn come() -> Option<Self> {
+        scheduled(libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, LEAST_AHEAD).then_some(Self(()))
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        scheduled(libc::SCHED_OTHER, 0);
+    }
+}
+
+/// Has this thread scheduled in some way; false where that is refused.
+#[allow(unsafe_code, reason = "how one thread is scheduled has no safe interface")]
+fn scheduled(policy: libc::c_int, priority: libc::c_int) -> bool {
+    // SAFETY: the call reads one number, and changes only when the kernel lets this thread run. By its number: some C
+    // libraries refuse to make it.
+    unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) == 0 }
 }
 
 impl Restore {

@@ -198,6 +198,7 @@ pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Resu
     if keeps_apart {
         job::be_spared();
     }
+    let ahead = options.guard.is_some().then(job::Ahead::come).flatten();
     if options.guard.is_some() {
         job::stay_in_memory();
     }
@@ -229,6 +230,7 @@ pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Resu
     let watch = options.guard.clone().map(|guard| Box::new(Watch::new(guard, job, restore)));
     let setting = Setting { root, signals, tree, feed, writer, meta, gpu, own, started, pid, marks, watch };
     let finished = record(setting, Subject::Job(forwarder), options, listener)?;
+    drop(ahead);
     if finished.survivors.is_empty() {
         agent::clear(options.private_dir.as_deref());
         apart.iter().for_each(Isolation::clear);

@@ -117,12 +117,22 @@ impl Session<'_> {
             None if watch.chunk_done(self.live.now) => self.ask(watch, Because::Chunk),
             None => self.tell_evaluation(watch),
         }
-        if watch.asked.is_none() && watch.at_the_edge() && watch.has_something() {
+        // Whoever can be asked is asked, late as it may be: a step that should not fit may, and then it saves.
+        let at_the_edge = watch.at_the_edge() && (watch.rushes() || !self.can_be_asked(watch));
+        if watch.asked.is_none() && at_the_edge && watch.has_something() {
             let asked = self.new_request(watch.runs_out().unwrap_or(Because::Rush), Rung::Kill);
             self.end_it(watch, asked);
         } else if watch.asked.is_none() && watch.save_runs_over() && watch.has_something() {
             self.end_it(watch, self.new_request(Because::Save, Rung::Hung));
         }
+    }
+
+    /// Whether somebody looks at requests, or saves on a signal.
+    fn can_be_asked(&self, watch: &Watch) -> bool {
+        let (here, ranks) = self.marks.ranks_that_stop();
+        let by_flag = here >= ranks && self.marks.stoppers().next().is_some();
+        let by_signal = |signal: Signal| self.signalled(signal).next().is_some();
+        by_flag || watch.stop_signal().is_some_and(by_signal)
     }
 
     /// Whether the whole course shows that growth ends within the limit. Asked while there is time for it: it may take longer than a step.

@@ -407,7 +407,20 @@ impl Guard {
         let left = (look.limit - look.used).max(0.0) / rate;
         let edge = (EDGE_LOOKS * self.moment.look_seconds()).clamp(EDGE_SECONDS, EDGE_SECONDS * EDGE_LOOKS);
         let trains = self.learnt.stage() == Stage::Training && self.laps.len() >= LEAST_LAPS;
-        trains && look.used > self.laps.record() && left < edge
+        trains && look.used > self.usual_top(look) && left < edge
+    }
+
+    /// As high as memory may go at this moment without being out of hand: to where it was before, and in the step under way as
+    /// much further as steps add, where that fits. A step may take all it takes at once, and on a busy machine slowly enough
+    /// that many looks see it rise.
+    fn usual_top(&self, look: &Look) -> f64 {
+        let record = self.laps.record();
+        let Some(growth) = self.laps.growth() else { return record };
+        let (then, _) = self.laps.highs();
+        let adds = self.laps.clumped(1.0).max(growth.per_step) * (1.0 + SPARE_STEPS);
+        let doubt = if self.laps.is_dense() { 0.0 } else { DOUBT_PART * self.laps.usual_swing() };
+        let top = then + adds + doubt;
+        if top <= look.limit { record.max(top) } else { record }
     }
 
     /// Whether a save has taken more than any save before it: what it takes now it will hardly give back.

@@ -279,6 +279,26 @@ fn a_job_that_takes_everything_within_one_step_is_seen_at_the_edge() {
 }
 
 #[test]
+fn a_step_that_takes_what_steps_take_is_no_rush_though_looks_see_it_rise_to_the_limit_and_one_that_goes_on_is()
+ {
+    let job = Job::leak(0.31, 0.02, 0.2);
+    let mut stage = Stage::new(&job, Guard::default(), 9);
+    while stage.step < 33 {
+        stage.one_step();
+    }
+    stage.hear_step();
+    // From 0.97 on, as quickly as 0.8 of the limit a second: at its end 13 ms are left.
+    let mut rushes = |look: u32| {
+        let used = (0.97 + 0.004 * f64::from(look)) * LIMIT;
+        let seconds = stage.now + QUICKEST_LOOK * f64::from(look);
+        stage.guard.look(Look { seconds, used, high: used, limit: LIMIT });
+        stage.guard.rushes()
+    };
+    let first = (1..=8).find(|look| rushes(*look));
+    assert_eq!(first, Some(6), "a step adds what five looks see, and the sixth sees more");
+}
+
+#[test]
 fn a_bound_that_the_verdict_knows_holds_the_request_back_until_it_is_passed() {
     // A fill so quick that its last steps look like a leak that will not fit.
     let job = Job::new(200, 1.0, |k| 0.2 + 0.76 * (k as f64 / 20.0).min(1.0));

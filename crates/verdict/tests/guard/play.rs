@@ -183,7 +183,7 @@ impl<'a> Stage<'a> {
     }
 
     /// A job tells of its newest step alone, and it is heard of with the next look.
-    fn hear_step(&mut self) {
+    pub(crate) fn hear_step(&mut self) {
         let Some((step, seconds)) = self.ended.take() else { return };
         let (tick, number) = (Tick::from_seconds(seconds), step as f64);
         let (kind, phase) = (MarkKind::Step, MarkPhase::Point);
