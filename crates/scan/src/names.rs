@@ -2,6 +2,7 @@
 
 use crate::reader::{Reader, plausible, word};
 use crate::types::Version;
+use rustc_hash::FxHashMap;
 
 /// Names longer than this are no names.
 const LONGEST: u64 = 200;
@@ -129,7 +130,50 @@ pub(crate) fn is_namespace(reader: &Reader<'_>, version: Version, dict: u64) -> 
     first.is_some_and(|(key, _)| text(reader, version, key).as_deref() == Some("__name__"))
 }
 
-/// The same where the value is a text.
+/// Those of some dicts that are namespaces of modules, all read together: there are thousands, here and there.
+pub(crate) fn namespaces(reader: &Reader<'_>, version: Version, dicts: &[u64]) -> Vec<u64> {
+    let heads = pieces::<{ DICT_KEYS as usize + 8 }>(reader, dicts);
+    let keys = heads.iter().map(|(dict, head)| (*dict, word(head, DICT_KEYS as usize)));
+    let (dicts, keys): (Vec<u64>, Vec<u64>) = keys.unzip();
+    let of: FxHashMap<u64, u64> = keys.iter().copied().zip(dicts).collect();
+    let tables = pieces::<{ Table::HEAD }>(reader, &keys);
+    let firsts = tables.iter().filter_map(|(keys, head)| {
+        let table = Table::of(head, version, *keys).filter(|table| table.count > 0)?;
+        Some((table.entries.checked_add(table.key)?, *of.get(keys)?))
+    });
+    let (firsts, dicts): (Vec<u64>, Vec<u64>) = firsts.unzip();
+    let of: FxHashMap<u64, u64> = firsts.iter().copied().zip(dicts).collect();
+    // One text for all of them, as a rule.
+    let mut known: FxHashMap<u64, bool> = FxHashMap::default();
+    let mut is_name = |key: u64| {
+        *known.entry(key).or_insert_with(|| text(reader, version, key).as_deref() == Some("__name__"))
+    };
+    let keys = pieces::<8>(reader, &firsts);
+    keys.iter()
+        .filter(|(_, key)| is_name(word(key, 0)))
+        .filter_map(|(first, _)| of.get(first).copied())
+        .collect()
+}
+
+/// The first bytes at each of some addresses, where they can be read.
+pub(crate) fn pieces<const LENGTH: usize>(
+    reader: &Reader<'_>,
+    addresses: &[u64],
+) -> Vec<(u64, [u8; LENGTH])> {
+    let addresses: Vec<u64> = addresses.iter().copied().filter(|address| plausible(*address)).collect();
+    let mut bytes = vec![0; addresses.len() * LENGTH];
+    let (mut at, mut found) = (0, Vec::with_capacity(addresses.len()));
+    while at < addresses.len() {
+        let got = reader.fill_each(&addresses[at..], LENGTH, &mut bytes[at * LENGTH..]);
+        let read = bytes[at * LENGTH..].as_chunks::<LENGTH>().0.iter().take(got);
+        found.extend(addresses[at..].iter().copied().zip(read.copied()));
+        // The one behind them could not be read, or was one too many.
+        at += got.max(1);
+    }
+    found
+}
+
+/// The same as [`in_dict`] where the value is a text.
 pub(crate) fn text_in_dict(reader: &Reader<'_>, version: Version, dict: u64, name: &str) -> Option<String> {
     text(reader, version, in_dict(reader, version, dict, name)?)
 }

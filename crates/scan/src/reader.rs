@@ -168,6 +168,8 @@ enum Scattered {
 
 /// What a window reads at a place it did not come from.
 const LEAST_AHEAD: usize = 4 << 10;
+/// A place that far behind the last one still follows from it: to read what lies between costs less than to read twice.
+const NEAR: u64 = 16 << 10;
 
 impl Window {
     pub(crate) fn new(size: usize) -> Self {
@@ -207,7 +209,7 @@ impl Window {
     #[cold]
     fn refill(&mut self, reader: &Reader<'_>, address: u64, need: usize, end: u64) {
         let last = self.start.saturating_add(self.length as u64);
-        let on = address >= self.start && address <= last.saturating_add(LEAST_AHEAD as u64);
+        let on = address >= self.start && address <= last.saturating_add(NEAR);
         if self.scattered == Scattered::Cached && !on && need <= PAGE - (address % PAGE as u64) as usize {
             (self.start, self.ahead) = (address, LEAST_AHEAD);
             let want = self.buffer.len().min(end.saturating_sub(address) as usize);

@@ -261,8 +261,10 @@ impl Finder<'_, '_, '_> {
                 self.instances(place, *kind, instances, &mut found);
             }
         }
+        // One line tells of all of them: what several lead to counts once.
+        let mut seen = FxHashSet::default();
         for at in &users.caches {
-            found.extend(self.cache(*at));
+            found.extend(self.cache(*at, &mut seen));
         }
         found
     }
@@ -275,7 +277,7 @@ impl Finder<'_, '_, '_> {
     }
 
     /// The largest dict that an object of [`CACHES`] points to.
-    fn cache(&self, at: u64) -> Option<Suspect> {
+    fn cache(&self, at: u64, seen: &mut FxHashSet<u32>) -> Option<Suspect> {
         const FIELDS: u64 = 16;
         let slot = self.ground.index.find(at)?;
         let dicts =
@@ -287,7 +289,7 @@ impl Finder<'_, '_, '_> {
                 is_dict.then(|| Some((self.word(value + DICT_USED)?, slot, found)))?
             });
         let (count, slot, found) = dicts.max_by_key(|(count, ..)| *count).filter(|(count, ..)| *count > 0)?;
-        let (bytes, at_least) = self.reach(slot);
+        let (bytes, at_least) = self.reach(slot, seen);
         Some(Suspect {
             label: CACHES.2.to_owned(),
             attribute: CACHES.2.to_owned(),
@@ -434,7 +436,7 @@ impl Finder<'_, '_, '_> {
             return None;
         }
         let count = self.entries(found, slot, value)?;
-        let (bytes, at_least) = self.reach(slot);
+        let (bytes, at_least) = self.reach(slot, &mut FxHashSet::default());
         let (attribute, label) = SUSPECTS[suspect];
         Some(Suspect {
             label: label.to_owned(),
@@ -480,10 +482,10 @@ impl Finder<'_, '_, '_> {
             && (!short || length <= BLOCK)
     }
 
-    /// Bytes of all blocks reached from one, classes and modules left out, up to a bound.
-    fn reach(&self, from: Slot) -> (u64, bool) {
-        let mut seen: FxHashSet<u32> = std::iter::once(from.id).collect();
-        let mut next = vec![from];
+    /// Bytes of all blocks reached from one that were not `seen`, classes and modules left out, up to a bound.
+    fn reach(&self, from: Slot, seen: &mut FxHashSet<u32>) -> (u64, bool) {
+        let most = seen.len() + MOST_BLOCKS;
+        let mut next: Vec<Slot> = seen.insert(from.id).then_some(from).into_iter().collect();
         let mut window = Window::for_scattered(64 << 10);
         let mut sum = 0;
         while let Some(slot) = next.pop() {
@@ -494,7 +496,7 @@ impl Finder<'_, '_, '_> {
                 continue;
             }
             sum += size;
-            if seen.len() >= MOST_BLOCKS || self.ground.reader.effort() > self.limit {
+            if seen.len() >= most || self.ground.reader.effort() > self.limit {
                 return (sum, true);
             }
             let (from, to) = match found {

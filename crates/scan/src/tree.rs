@@ -19,6 +19,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Levels of the search: a linked list can be long.
 const MOST_LEVELS: usize = 1 << 16;
+/// Modules that are read together.
+const TOGETHER: usize = 1024;
 
 /// The ways.
 pub(crate) struct Tree<'g> {
@@ -109,25 +111,33 @@ impl Search<'_, '_, '_, '_> {
     /// Begins at the namespaces of modules: dicts whose first key is `__name__`.
     fn modules(&mut self) {
         let ground = self.ground;
-        let mut window = Window::new(64 << 10);
         let type_of = |tag| object_of(tag).and_then(|kind| ground.types.get(kind));
         let is_space = |found: &Type| match ground.module_type {
             Some(module) => found.address == module,
             None => found.family() == Family::Dict,
         };
         let wanted = |tag| type_of(tag).is_some_and(is_space);
+        let mut spaces = Vec::with_capacity(TOGETHER);
         ground.index.for_each_wanted(wanted, |slot, tag, _| {
-            let Some(found) = type_of(tag) else { return };
-            let at = object_at(ground, slot, found);
-            let dict = match ground.module_type {
-                Some(_) => window.at(ground.reader, at, 24, u64::MAX).map(|bytes| word(bytes, 16)),
-                None => Some(at),
-            };
-            let space = dict.filter(|dict| names::is_namespace(ground.reader, ground.types.version, *dict));
-            if let Some(slot) = space.and_then(|dict| ground.index.find(dict)) {
-                self.root(slot.id);
+            spaces.extend(type_of(tag).map(|found| object_at(ground, slot, found)));
+            if spaces.len() == TOGETHER {
+                self.spaces(&std::mem::take(&mut spaces));
             }
         });
+        self.spaces(&spaces);
+    }
+
+    /// Some modules, or some dicts where modules are not known.
+    fn spaces(&mut self, spaces: &[u64]) {
+        const MODULE_DICT: usize = 16;
+        let Ground { reader, index, types, module_type, .. } = *self.ground;
+        let dicts = module_type.map(|_| {
+            let modules = names::pieces::<{ MODULE_DICT + 8 }>(reader, spaces);
+            modules.iter().map(|(_, module)| word(module, MODULE_DICT)).collect::<Vec<u64>>()
+        });
+        for dict in names::namespaces(reader, types.version, dicts.as_deref().unwrap_or(spaces)) {
+            index.find(dict).into_iter().for_each(|slot| self.root(slot.id));
+        }
     }
 
     /// Begins at the frames of running functions.

@@ -27,7 +27,7 @@ const MOST_FILES: usize = 48;
 /// Symbols looked at in one file; libtorch has 200,000.
 const MOST_SYMBOLS: usize = 40_000;
 
-/// Looks for symbols in the executable, then in what is called after Python, then in the other files, until the first
+/// Looks for symbols in what is called after Python, then in the executable and the other files, until the first
 /// of `names` was found. `names[0]` is what decides; the others are taken from the same file.
 pub fn symbols(root: &Root, pid: u32, regions: &[Region], names: &[&str]) -> Vec<Symbol> {
     for name in candidates(regions).into_iter().take(MOST_FILES) {
@@ -39,14 +39,18 @@ pub fn symbols(root: &Root, pid: u32, regions: &[Region], names: &[&str]) -> Vec
     Vec::new()
 }
 
-/// Files with code in them, those with Python in their name first, then as the process maps them: the executable is
-/// the lowest of them.
+/// Files with code in them, Python itself first, then as the process maps them: the executable is the lowest of them. Extension
+/// modules come last: a torch process has more of them than are looked into, and they define nothing that others use.
 fn candidates(regions: &[Region]) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let files = regions.iter().filter(|region| region.executable && region.inode != 0);
     let mut names: Vec<&str> =
         files.map(|region| region.name.as_str()).filter(|name| seen.insert(*name)).collect();
-    names.sort_by_key(|name| !name.rsplit('/').next().unwrap_or_default().contains("python"));
+    names.sort_by_key(|name| match name.rsplit('/').next().unwrap_or_default() {
+        file if file.starts_with("python") || file.starts_with("libpython") => 0,
+        file if file.contains(".cpython-") => 2,
+        _ => 1,
+    });
     names.into_iter().map(str::to_owned).collect()
 }
 
@@ -107,6 +111,24 @@ fn bias<'a>(object: &object::File<'a, &'a ReadCache<File>>, mapped: &[&Region]) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn python_itself_is_looked_into_before_its_extension_modules() {
+        let line = |number: u64, name: &str| {
+            let (start, end) = (number << 20, (number + 1) << 20);
+            super::super::region(format!("{start:x}-{end:x} r-xp 00000000 fe:00 {number} {name}").as_bytes())
+        };
+        let modules =
+            (2..90).map(|number| line(number, &format!("/l/_m{number}.cpython-311-x86_64-linux-gnu.so")));
+        let regions: Vec<Region> = std::iter::once(line(1, "/b/train"))
+            .chain(modules)
+            .chain([line(95, "/l/libpython3.11.so.1.0"), line(96, "/l/libc.so.6")])
+            .flatten()
+            .collect();
+        assert_eq!(regions.len(), 91);
+        assert_eq!(candidates(&regions)[..3], ["/l/libpython3.11.so.1.0", "/b/train", "/l/libc.so.6"]);
+    }
+
     use crate::memory::LiveMemory;
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
