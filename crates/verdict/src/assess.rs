@@ -340,8 +340,8 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
     seen.goes_on = evidence.map(|e| e.log_odds);
     seen.so_far = evidence.filter(|_| known.running).map(|e| e.so_far);
     let most = odds.flat.max(odds.settled).max(odds.open).max(odds.rising);
-    // However straight its last wave is.
-    let enough = part.samples() >= FEWEST_FOR_LEAK && odds.flat < SURELY_NOT;
+    // However straight the last wave of a flat curve or the last bit of one that slows down is.
+    let enough = part.samples() >= FEWEST_FOR_LEAK && odds.rising > 1.0 - SURELY_NOT;
     if enough && evidence.is_some_and(|e| is_leak(&e, seen.samples, odds.rising >= most, known.running)) {
         return seen.with(Group::Leak, Because::Shapes);
     }

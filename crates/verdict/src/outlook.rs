@@ -14,6 +14,9 @@ pub(crate) const ROOM: f64 = 0.02;
 pub(crate) const IF_NOT_OVER: &str =
     "if the run is not over yet, look with --running: so early a rise like this is not called a leak";
 
+/// Below this the lower bound of a pace shows no more than that little was seen of it.
+const TELLS_NO_PACE: f64 = 0.25;
+
 impl Story<'_> {
     /// What it is not.
     pub(crate) fn ruled_out(&self) -> Vec<RuledOut> {
@@ -70,7 +73,12 @@ impl Story<'_> {
         if let Some(e) = self.seen.events {
             return format!("the later half of {} evaluations still raised the floor", e.events);
         }
+        let odds = self.seen.odds;
         match self.seen.pace {
+            Some(pace) if pace < TELLS_NO_PACE => format!(
+                "how its pace changes can't be told, but shapes that have not stopped weigh {:.0} %",
+                100.0 * (odds.rising + odds.open)
+            ),
             Some(pace) => format!(
                 "at its end it still grows at {:.0} % of its first pace or more; a warm-up slows down",
                 100.0 * pace.min(1.0)

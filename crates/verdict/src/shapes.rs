@@ -42,7 +42,7 @@ pub(crate) enum Shape {
     TwoStage,
     /// Rises towards a level it never passes.
     Saturation,
-    /// Rises in a line, then towards a level.
+    /// Flat or in a line, then rises towards a level.
     RampSaturation,
     /// Rises ever slower without a level (logarithm).
     Logarithm,
@@ -68,7 +68,7 @@ impl Shape {
             Self::Rise => "flat, rise, flat",
             Self::TwoStage => "rise in two stages, then flat",
             Self::Saturation => "saturation",
-            Self::RampSaturation => "rise, then saturation",
+            Self::RampSaturation => "flat or rise, then saturation",
             Self::Logarithm => "ever slower (logarithm)",
         }
     }
@@ -211,6 +211,8 @@ fn plans() -> [Plan; 18] {
     let up: fn(&Columns) -> bool = |c| c[1] > 0.0;
     let down: fn(&Columns) -> bool = |c| c[1] < 0.0;
     let both: fn(&Columns) -> bool = |c| c[1] > 0.0 && c[2] > 0.0;
+    // A flat beginning falls as often as it rises.
+    let then_up: fn(&Columns) -> bool = |c| c[2] > 0.0 && c[1] > -0.1 * c[2];
     [
         plan(Shape::Flat, 1, 1.0, |_| true, Grid::None),
         plan(Shape::Drop, 2, 3.0, down, Grid::Knot(0.02, 0.98)),
@@ -228,7 +230,7 @@ fn plans() -> [Plan; 18] {
         plan(Shape::Rise, 2, 4.0, up, Grid::Knots([0.05, 0.7], [0.1, 0.92])),
         plan(Shape::TwoStage, 3, 5.0, |c| c[2] > 0.0 && c[1] > c[2], Grid::Knots([0.01, 0.6], [0.05, 0.92])),
         plan(Shape::Saturation, 2, 3.0, up, Grid::Taus),
-        plan(Shape::RampSaturation, 3, 5.0, both, Grid::KnotTau),
+        plan(Shape::RampSaturation, 3, 5.0, then_up, Grid::KnotTau),
         plan(Shape::Logarithm, 2, 3.0, up, Grid::Logs),
     ]
 }
@@ -247,8 +249,9 @@ impl Grid {
             Self::Taus => TAUS.iter().for_each(|&t| visit([t, 0.0])),
             Self::Logs => LOGS.iter().for_each(|&k| visit([k, 0.0])),
             Self::KnotTau => {
-                for a in within(0.02, 0.5) {
-                    TAUS.iter().filter(|&&t| a + t < 0.8).for_each(|&t| visit([a, t]));
+                for a in within(0.02, 0.6) {
+                    // More than one time constant of it was seen, or it is a line.
+                    TAUS.iter().filter(|&&t| a + t < 1.0).for_each(|&t| visit([a, t]));
                 }
             }
         }

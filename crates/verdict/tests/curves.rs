@@ -168,3 +168,26 @@ fn saw_teeth_that_come_back_are_no_leak_wherever_the_last_one_is_cut() {
     // One ends in a tooth higher than any before it; of another the floor is met half-way up, again and again.
     assert!(leaks.len() <= 2, "{leaks:?}");
 }
+
+/// A slow rise, then a quick one that comes to an end, cut when its pace is down to a sixth to a thirtieth.
+fn slowed(seed: usize) -> Curve {
+    let n = [50, 66, 120, 400][seed % 4];
+    let part = |k: usize| 0.5 + wobble(100 * seed + k);
+    let knee = n as f64 * (0.2 + 0.4 * part(1));
+    let steep = (n as f64 - knee) / (1.8 + 1.6 * part(2));
+    let slope = 400.0 * part(3) / n as f64;
+    let noise = 2.0 + 10.0 * part(4);
+    curve(n, |i| {
+        let after = (i as f64 - knee).max(0.0);
+        4000.0
+            + slope * (i as f64).min(knee)
+            + 1200.0 * (1.0 - (-after / steep).exp())
+            + noise * wobble(seed + i)
+    })
+}
+
+#[test]
+fn a_rise_that_slowed_down_is_no_leak_for_having_begun_after_a_slower_one() {
+    let leaks: Vec<usize> = (0..400).filter(|seed| told(&slowed(*seed)).group == Group::Leak).collect();
+    assert!(leaks.is_empty(), "{leaks:?}");
+}
