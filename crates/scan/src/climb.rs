@@ -126,10 +126,12 @@ pub(crate) fn begin<'r>(
 }
 
 impl Begun<'_> {
-    /// All samples.
-    pub(crate) fn wanted(&self, ground: &Ground<'_, '_>) -> Frontier {
+    /// All samples; of those that a search `before` was for, the ones it reached: with fewer ways no other can be.
+    pub(crate) fn wanted(&self, ground: &Ground<'_, '_>, before: Option<&Tree<'_>>) -> Frontier {
         let mut wanted = Frontier::new(ground.index.slots());
-        self.climbs.iter().flat_map(|climb| &climb.nodes).for_each(|node| wanted.insert(node.slot.id));
+        let samples = self.climbs.iter().flat_map(|climb| &climb.nodes).map(|node| node.slot.id);
+        let reached = samples.filter(|id| before.is_none_or(|before| before.is_reached(*id)));
+        reached.for_each(|id| wanted.insert(id));
         wanted
     }
 

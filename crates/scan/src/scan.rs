@@ -99,9 +99,12 @@ fn holders(
     let begun = climb::begin(ground, samples, rows, settings);
     let (mut stale, mut moved) = (FxHashSet::default(), None);
     let mut best: Option<(Tree<'_>, Ways)> = None;
+    let mut more_ways = true;
     for _ in 0..SEARCHES {
         let none = Moved::default();
-        let tree = Tree::grow(ground, graph, begun.wanted(ground), (&stale, moved.as_ref().unwrap_or(&none)));
+        let before = best.as_ref().filter(|_| !more_ways).map(|(tree, _)| tree);
+        let wanted = begun.wanted(ground, before);
+        let tree = Tree::grow(ground, graph, wanted, (&stale, moved.as_ref().unwrap_or(&none)));
         let loose = begun.loose(&tree);
         if loose && best.as_ref().is_some_and(|(before, _)| !begun.loose(before)) {
             // What was left out is all that holds them.
@@ -110,8 +113,11 @@ fn holders(
         let ways = begun.ways(ground, &tree, settings.levels);
         let left = ways.stale(ground);
         best = Some((tree, ways));
+        more_ways = false;
         if loose && moved.is_none() {
-            moved = Some(Moved::find(ground));
+            let found = Moved::find(ground);
+            more_ways = !found.is_empty();
+            moved = Some(found);
         } else if left.is_empty() {
             break;
         }

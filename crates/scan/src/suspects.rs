@@ -156,12 +156,15 @@ impl Names {
         }
     }
 
-    /// From 3.11 on, names the standard library uses as well are part of the interpreter's own data.
+    /// From 3.11 on, names the standard library uses as well are part of the interpreter's own data: of the file that the type of
+    /// texts is in.
     pub(crate) fn look_in_the_interpreter(&mut self, reader: &Reader<'_>, text_type: u64) {
         const LARGEST: u64 = 64 << 20;
-        let mappings = reader.memory().mappings().iter();
-        let data = mappings.filter(|map| map.readable && map.writable && !map.shared && map.inode != 0);
-        for map in data.filter(|map| map.name.contains("python") && map.end - map.start <= LARGEST) {
+        let mappings = reader.memory().mappings();
+        let Some(own) = mappings.iter().find(|map| (map.start..map.end).contains(&text_type)) else { return };
+        let data =
+            mappings.iter().filter(|map| map.readable && map.writable && !map.shared && map.inode != 0);
+        for map in data.filter(|map| map.name == own.name && map.end - map.start <= LARGEST) {
             for (start, end) in reader.memory().present(map.start, map.end) {
                 let mut bytes = vec![0; (end - start) as usize];
                 let got = reader.fill(start, &mut bytes);
