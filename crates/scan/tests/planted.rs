@@ -231,6 +231,9 @@ if sys.version_info[:2] in ((3, 11), (3, 12)):
     put(values - head, old)
 small = record(made(8 << 20, 1), 96)
 owned(small); keep.append({stale}(small + 48))
+# What ctypes kept of addresses is freed and may be used again without being written over: harmless ones take its place.
+spare = made(64, 0)
+[ctypes.c_uint64.from_address(spare) for _ in range(300)]; [ctypes.c_void_p.from_param(spare) for _ in range(300)]
 gc.collect(); say(); wait()
 "
         );
