@@ -6,6 +6,7 @@
 
 use super::Look;
 use super::course::Course;
+use super::jumps::without_jump;
 use super::learnt::Found;
 use std::collections::VecDeque;
 
@@ -21,14 +22,8 @@ const WHOLE: usize = 64;
 const LEAST_SLOW: usize = 8;
 /// A rise from lap to lap below this part of the limit is noise: five thousand of them fit.
 const NOISE_PART: f64 = 2e-4;
-/// A rise that is only this part of the mean bends.
-const BENT: f64 = 0.6;
 /// The floor may rise so many times as fast as the peak.
 const PEAKS_AGREE: f64 = 1.5;
-/// Rises whose mean is so many times their median are a jump and noise ...
-const UNEVEN: f64 = 2.0;
-/// ... and so are rises whose mean is so many times the slowest of them.
-const SLOWEST_RISE: f64 = 4.0;
 /// A rise is sure beyond so many times what floors scatter: two standard errors of a difference of two.
 const SURELY: f64 = 2.8;
 /// Scatter is known by so many laps ...
@@ -63,6 +58,8 @@ const HELD_LAPS: usize = 8;
 const SHORTEST: f64 = 1e-3;
 /// Peaks of so many laps count as the peak of now.
 const PEAK_LAPS: usize = 3;
+/// What steps give back of their peaks is known by so many laps.
+const GIVEN_BACK_LAPS: usize = 9;
 /// Not every look meets the floor of a step: so many looks tell it ...
 const FLOOR_LOOKS: u32 = 24;
 /// ... of so many laps at most.
@@ -91,6 +88,8 @@ struct Lap {
     looks: u32,
     /// Its peak is the highest of this life.
     fresh: bool,
+    /// ... and the kernel told of it: no look has to have met it.
+    told: bool,
 }
 
 /// Growth that is believed.
@@ -127,9 +126,24 @@ pub(super) struct Laps {
     held: f64,
     lasting: Vec<f64>,
     mean_step: Option<f64>,
+    /// What steps of the life before usually gave back of their peaks.
+    gives_back: f64,
 }
 
 impl Laps {
+    /// Those of the next life. The kernel tells of a peak only where none was higher before, so that it tells of none in a
+    /// life after the first: what a step takes for a moment between two looks is known from the life before.
+    pub(super) fn of_next_life(&self) -> Self {
+        let newest: Vec<&Lap> = self.recent.iter().rev().take(GIVEN_BACK_LAPS).collect();
+        // The newest come first.
+        let told = newest.windows(2).filter(|pair| pair[1].told);
+        let mut given_back: Vec<f64> = told.map(|pair| (pair[1].high - pair[0].low).max(0.0)).collect();
+        given_back.sort_by(f64::total_cmp);
+        // A spike is told, too; steps that grow are told of one after another.
+        let usual = given_back.get(given_back.len() / 2).filter(|_| given_back.len() * 2 > newest.len());
+        Self { gives_back: usual.copied().unwrap_or(self.gives_back), ..Self::default() }
+    }
+
     /// A look while the job trains.
     pub(super) fn look(&mut self, look: &Look) {
         self.noise = look.limit * NOISE_PART;
@@ -149,6 +163,7 @@ impl Laps {
             last_at: look.seconds,
             looks: 0,
             fresh: false,
+            told: false,
         });
         (lap.end, lap.last, lap.last_at) = (look.seconds, look.used, look.seconds);
         if look.used < lap.low {
@@ -156,6 +171,7 @@ impl Laps {
         }
         if look.high > lap.high {
             (lap.high, lap.high_at) = (look.high, look.seconds);
+            lap.told = look.high > look.used;
         }
         lap.looks += 1;
         if !self.steps_known && lap.looks >= LOOKS_WITHOUT_STEPS {
@@ -168,7 +184,8 @@ impl Laps {
     pub(super) fn stepped(&mut self, steps: f64, at: f64) {
         if !std::mem::replace(&mut self.steps_known, true) {
             // What came before the first step was loading.
-            *self = Self { steps_known: true, noise: self.noise, ..Self::default() };
+            let gives_back = self.gives_back;
+            *self = Self { steps_known: true, noise: self.noise, gives_back, ..Self::default() };
             return;
         }
         self.stepped_at = Some(at);
@@ -242,11 +259,12 @@ impl Laps {
         self.recent.len()
     }
 
-    /// The highest in steps that have ended, and since then.
-    pub(super) fn highs(&self) -> (f64, f64) {
+    /// The highest in steps that have ended, and since then, when so much is taken.
+    pub(super) fn highs(&self, used: f64) -> (f64, f64) {
         let laps = PEAK_LAPS.min(self.since_fall);
-        let done = self.recent.iter().rev().take(laps).map(|lap| lap.high).fold(0.0, f64::max);
-        (done, self.open.map_or(0.0, |lap| lap.high))
+        let seen = self.recent.iter().rev().take(laps).map(|lap| lap.high).fold(0.0, f64::max);
+        let missed = self.floor(used).map_or(0.0, |floor| floor + self.gives_back);
+        (seen.max(missed), self.open.map_or(0.0, |lap| lap.high))
     }
 
     /// The floor when the last step ended: as it was seen of late, with what growth had added by then, but never above
@@ -318,10 +336,19 @@ impl Laps {
 
     /// What is taken when a step ends, at most: some steps hold more than others, and give it back in the next.
     pub(super) fn ends_at(&self, used: f64) -> Option<f64> {
+        self.ends_from(self.floor(used)?)
+    }
+
+    /// ... at least: few looks meet the end of a step, and floors of late may have been lower.
+    pub(super) fn surely_ends_at(&self, used: f64) -> Option<f64> {
+        let lowest = self.lowest(self.floor_laps())?;
+        self.ends_from(self.floor(used)?.min(lowest))
+    }
+
+    fn ends_from(&self, floor: f64) -> Option<f64> {
         // The floor after it has grown by then.
         let grown = self.growth.map(|growth| growth.per_step).filter(|per_step| self.held > *per_step);
         let held = self.held + grown.unwrap_or(0.0);
-        let floor = self.floor(used)?;
         // The last step may be one of them: then the one before it is not.
         let lowest = self.lowest(self.recent.iter().rev().take(2))?;
         Some(floor.max(lowest.min(floor) + held))
@@ -507,30 +534,11 @@ fn quarters(laps: &[Lap]) -> Option<[Lap; 4]> {
     quarters.try_into().ok()
 }
 
-/// The middle one.
-fn median([first, middle, last]: [f64; 3]) -> f64 {
-    first.max(middle).min(first.min(middle).max(last))
-}
-
-/// The mean as `bent` gives it; none where one of the rates makes up most of it, or two of them all of it: a jump among them
-/// is not a course, and what is left beside it is too little to be one.
-fn without_jump(mean: f64, rates: [f64; 3]) -> Option<f64> {
-    let [first, middle, newest] = rates;
-    let slowest = first.min(middle).min(newest);
-    let jumps = mean > UNEVEN * median(rates) || mean > SLOWEST_RISE * slowest;
-    (!jumps).then(|| bent(mean, rates))
-}
-
 /// The laps after the largest rise from one to the next.
 fn after_jump(laps: &[Lap], level: fn(&Lap) -> f64) -> &[Lap] {
     let rise = |at: &usize| level(&laps[*at]) - level(&laps[*at - 1]);
     let jump = (1..laps.len()).max_by(|one, other| rise(one).total_cmp(&rise(other)));
     &laps[jump.unwrap_or(laps.len())..]
-}
-
-/// The mean, which noise moves least, unless the course bends: every rate lower than the one before.
-fn bent(mean: f64, [first, middle, newest]: [f64; 3]) -> f64 {
-    if newest < mean * BENT && newest < middle && middle < first { newest } else { mean }
 }
 
 /// The rates between four laps.
@@ -569,5 +577,6 @@ fn merged(first: Lap, second: Lap) -> Lap {
         last_at: second.last_at,
         looks: first.looks.saturating_add(second.looks),
         fresh: first.fresh || second.fresh,
+        told: first.told || second.told,
     }
 }

@@ -6,6 +6,7 @@
 //! Pure: looks and marks come in, a call goes out. Not here: limits, requests, signals (see `run::guard`).
 
 mod course;
+mod jumps;
 mod laps;
 mod learnt;
 mod moment;
@@ -227,7 +228,7 @@ impl Guard {
 
     /// The job began again: what it holds starts anew, what was learnt of its saves and evaluations stays.
     pub fn born(&mut self) {
-        self.laps = Laps::default();
+        self.laps = self.laps.of_next_life();
         self.learnt.born();
         self.moment = Moment::default();
         self.stepped = false;
@@ -284,7 +285,8 @@ impl Guard {
             return None;
         }
         let why = self.why(look, Cause::Growth);
-        let late = self.needed_after(self.stop_steps)? > look.limit;
+        // A job that may still fit is asked, and not told that it is lost.
+        let late = self.needed_from(self.laps.surely_ends_at(look.used)?, self.stop_steps)? > look.limit;
         Some(if late { Call::Lost(why) } else { Call::Ask(why) })
     }
 
@@ -304,11 +306,16 @@ impl Guard {
 
     /// The highest memory if so many more steps are made after the last that ended, and then a save.
     fn needed_after(&self, steps: f64) -> Option<f64> {
+        self.needed_from(self.laps.ends_at(self.moment.newest()?.used)?, steps)
+    }
+
+    /// The same where so much is taken when a step ends.
+    fn needed_from(&self, ends: f64, steps: f64) -> Option<f64> {
         let (look, growth) = (self.moment.newest()?, self.laps.growth()?);
         if self.laps.is_below(look.used) {
             return None;
         }
-        let (then, since) = self.laps.highs();
+        let (then, since) = self.laps.highs(look.used);
         let high = self.high(look);
         let save = self.learnt.save_peak().unwrap_or(0.0);
         // Steps that may end before we have seen and said anything.
@@ -323,7 +330,6 @@ impl Guard {
         let peak = (then + ahead).max(since + (ahead - growth.per_step).max(0.0)).max(high);
         let doubt = if self.laps.is_dense() { 0.0 } else { DOUBT_PART * self.laps.usual_swing() };
         // Steps end higher or lower: the save comes on top of what the one holds that it follows.
-        let ends = self.laps.ends_at(look.used)?;
         Some((peak + doubt).max(ends + ahead + save) + look.limit * INEXACT_PART)
     }
 
@@ -362,7 +368,7 @@ impl Guard {
 
     /// The highest of late.
     fn high(&self, look: &Look) -> f64 {
-        let (then, since) = self.laps.highs();
+        let (then, since) = self.laps.highs(look.used);
         then.max(since).max(look.used)
     }
 
@@ -416,7 +422,7 @@ impl Guard {
     fn usual_top(&self, look: &Look) -> f64 {
         let record = self.laps.record();
         let Some(growth) = self.laps.growth() else { return record };
-        let (then, _) = self.laps.highs();
+        let (then, _) = self.laps.highs(look.used);
         let adds = self.laps.clumped(1.0).max(growth.per_step) * (1.0 + SPARE_STEPS);
         let doubt = if self.laps.is_dense() { 0.0 } else { DOUBT_PART * self.laps.usual_swing() };
         let top = then + adds + doubt;
