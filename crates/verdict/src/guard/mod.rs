@@ -129,6 +129,8 @@ pub struct Guard {
     stop_steps: f64,
     /// Where growth ends, if that is known.
     bound: Option<f64>,
+    /// How fast the life before grew, in bytes a second.
+    grew: Option<f64>,
 }
 
 impl Default for Guard {
@@ -147,6 +149,7 @@ impl Default for Guard {
             late: 0.0,
             stop_steps: 1.0,
             bound: None,
+            grew: None,
         }
     }
 }
@@ -228,6 +231,8 @@ impl Guard {
 
     /// The job began again: what it holds starts anew, what was learnt of its saves and evaluations stays.
     pub fn born(&mut self) {
+        let grew = self.laps.growth().map(|growth| growth.per_step / growth.step_seconds);
+        self.grew = grew.or(self.grew);
         self.laps = self.laps.of_next_life();
         self.learnt.born();
         self.moment = Moment::default();
@@ -456,7 +461,10 @@ impl Guard {
             self.laps.growth().filter(|_| self.soon()).map(|growth| growth.step_seconds / LOOKS_A_STEP);
         let by_save = self.moment.mean_rate().filter(|_| self.save_outgrown());
         let by_save = by_save.map(|rate| (look.limit - look.used).max(0.0) / rate / LOOKS_LEFT);
-        let ways = [by_growth, by_rush, by_evaluation, by_step, by_save];
+        // What grew in the life before is looked at as if it grew again, until it shows.
+        let by_before = self.grew.filter(|_| by_growth.is_none());
+        let by_before = by_before.map(|rate| (look.limit - look.used).max(0.0) / rate / LOOKS_LEFT);
+        let ways = [by_growth, by_rush, by_evaluation, by_step, by_save, by_before];
         ways.into_iter().flatten().filter(|time| *time >= 0.0).reduce(f64::min)
     }
 

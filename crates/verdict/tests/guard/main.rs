@@ -365,6 +365,19 @@ fn what_a_step_takes_between_two_looks_is_known_in_the_next_life_where_the_kerne
 }
 
 #[test]
+fn a_job_that_grew_in_the_life_before_is_looked_at_as_if_it_grew_again_before_that_shows() {
+    let look = Look { seconds: 1.0, used: 0.95 * LIMIT, high: 0.95 * LIMIT, limit: LIMIT };
+    let mut guard = Guard::default();
+    guard.look(look);
+    assert_eq!(guard.next_look(), None, "nothing is known of it");
+    asked_beside_brief_peaks(&mut guard, true);
+    guard.born();
+    guard.look(look);
+    // 10 % of the limit a second: half a second is left, and twenty looks.
+    assert!(guard.next_look().is_some_and(|time| time < 0.03), "{:?}", guard.next_look());
+}
+
+#[test]
 fn before_the_first_save_the_bytes_of_the_model_stand_for_what_it_takes_and_then_what_was_seen() {
     let told = |guard: &mut Guard, facts: &str| {
         let (tick, number, extra) = (Tick(1), 0.0, Some(facts.to_owned()));
