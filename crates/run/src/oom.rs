@@ -61,10 +61,10 @@ pub(crate) struct OomWatch {
 impl OomWatch {
     /// Takes in the counters as they are now. A kill in a cgroup raises the machine's too, which therefore only counts
     /// where it is alone.
-    pub(crate) fn look(&mut self, now: Tick, counters: impl IntoIterator<Item = Counter>) {
+    pub(crate) fn look(&mut self, now: Tick, counters: impl IntoIterator<Item = Counter, IntoIter: Clone>) {
         self.unclaimed.retain(|(at, _)| now.since(*at) < CLAIM_TIME);
-        let counters: Vec<Counter> = counters.into_iter().collect();
-        let alone = counters.iter().all(|counter| counter.place == Place::Machine);
+        let counters = counters.into_iter();
+        let alone = counters.clone().all(|counter| counter.place == Place::Machine);
         for counter in counters {
             let before = self.last.insert(counter.place.clone(), counter.kills);
             let rose = before.map_or(0, |before| counter.kills.saturating_sub(before));

@@ -211,7 +211,7 @@ impl Places {
     }
 
     /// The counters of OOM kills as of the last tick: of the cgroups that are still there, and the machine's.
-    pub(crate) fn counters(&self) -> impl Iterator<Item = Counter> {
+    pub(crate) fn counters(&self) -> impl Iterator<Item = Counter> + Clone {
         let cgroups = self.cgroups.iter().filter_map(|(path, place)| place.counter(path));
         let gone = self.cgroups.values().find(|place| place.is_gone());
         let limit = gone.and_then(|place| place.tight.clone());
@@ -220,7 +220,7 @@ impl Places {
     }
 
     /// The counters as they are at this moment.
-    pub(crate) fn counters_now(&mut self) -> impl Iterator<Item = Counter> {
+    pub(crate) fn counters_now(&mut self) -> impl Iterator<Item = Counter> + Clone {
         for place in self.cgroups.values_mut() {
             place.last = place.cgroups.read();
         }
