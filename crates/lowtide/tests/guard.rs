@@ -21,7 +21,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use support::cgroup::Cgroup;
-use support::{Stage, eventually, lives, read};
+use support::{Stage, eventually, lives, lowtide, read};
 
 const MIB: u64 = 1 << 20;
 
@@ -118,16 +118,26 @@ fn without_resume_it_stops_with_code_75_and_the_command_it_names_goes_on() {
 }
 
 #[test]
-fn looks_come_before_all_else_where_that_is_allowed_and_the_job_runs_as_it_always_would() {
-    const READ: &str = "import os; print(os.sched_getscheduler(0), os.sched_getscheduler(os.getppid()))";
+fn looks_come_before_all_else_where_that_is_allowed_and_the_job_runs_as_its_caller_wanted() {
+    const READ: &str =
+        "import os; print(os.nice(0), os.sched_getscheduler(0), os.sched_getscheduler(os.getppid()))";
     const TRY: &str = "import os; os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))";
     let allowed = Command::new("python3").args(["-c", TRY]).stderr(Stdio::null()).status().unwrap().success();
-    let stage = Stage::new();
-    let output = stage.output(&["run", "--guard", "--quiet", "--", "python3", "-c", READ]);
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    let policies: Vec<i32> = told.split_whitespace().map(|word| word.parse().unwrap()).collect();
-    let ours = if allowed { libc::SCHED_RR | libc::SCHED_RESET_ON_FORK } else { libc::SCHED_OTHER };
-    assert_eq!(policies, [libc::SCHED_OTHER, ours], "{told}{}", said(&output));
+    for (words, nice, policy) in [
+        (&["nice", "-n", "7"][..], 7, libc::SCHED_OTHER),
+        (&["chrt", "--idle", "0"], 0, libc::SCHED_IDLE),
+        (&["nice", "-n", "0"], 0, libc::SCHED_OTHER),
+    ] {
+        let stage = Stage::new();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).arg(lowtide()).args(["run", "--guard", "--quiet", "--out"]);
+        command.arg(stage.path("run.tide")).args(["--", "python3", "-c", READ]);
+        let output = command.env("XDG_RUNTIME_DIR", stage.path("runtime")).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        let numbers: Vec<i32> = told.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        let ours = if allowed { libc::SCHED_RR | libc::SCHED_RESET_ON_FORK } else { policy };
+        assert_eq!(numbers, [nice, policy, ours], "{words:?}: {told}{}", said(&output));
+    }
 }
 
 /// Every step up to `count` was made at least once, and always with the same loss.

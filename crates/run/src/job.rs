@@ -82,6 +82,8 @@ pub(crate) struct Restore {
     pub(crate) oom_score: Option<OomScore>,
     /// A cgroup of its own.
     pub(crate) isolation: Option<Isolation>,
+    /// When the caller wants it to run, where we run ahead of that.
+    pub(crate) turn: Option<Turn>,
 }
 
 /// A value for `oom_score_adj`, as the kernel reads it.
@@ -122,24 +124,55 @@ pub(crate) fn stay_in_memory() {
     let _ = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_ONFAULT) };
 }
 
+/// How the caller has us scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    policy: libc::c_int,
+    nice: libc::c_int,
+}
+
+impl Turn {
+    /// As this thread is now; none where it is in a hurry already.
+    #[allow(unsafe_code, reason = "how a thread is scheduled has no safe interface")]
+    fn now() -> Option<Self> {
+        // SAFETY: both calls only read what the kernel knows of this thread.
+        let (policy, nice) =
+            unsafe { (libc::sched_getscheduler(0), libc::getpriority(libc::PRIO_PROCESS, 0)) };
+        matches!(policy, libc::SCHED_OTHER | libc::SCHED_BATCH | libc::SCHED_IDLE)
+            .then_some(Self { policy, nice })
+    }
+
+    /// Takes it again. Between fork and exec: no allocation.
+    #[allow(unsafe_code, reason = "how a thread is scheduled has no safe interface")]
+    fn take(self) {
+        scheduled(self.policy, 0);
+        // SAFETY: the call changes only when the kernel lets this thread run.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, self.nice) };
+    }
+}
+
 /// Comes before whatever else runs, as far as we may, for as long as it is held: a look that comes late on a busy machine
-/// may come too late. Only this thread: nothing that is started from it inherits it.
-pub(crate) struct Ahead(());
+/// may come too late. Only this thread: what is started from it does not inherit it, nor the caller's nice, which the job
+/// therefore has to take again.
+pub(crate) struct Ahead {
+    pub(crate) turn: Turn,
+}
 
 impl Ahead {
     pub(crate) fn come() -> Option<Self> {
-        scheduled(libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, LEAST_AHEAD).then_some(Self(()))
+        let turn = Turn::now()?;
+        scheduled(libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, LEAST_AHEAD).then_some(Self { turn })
     }
 }
 
 impl Drop for Ahead {
     fn drop(&mut self) {
-        scheduled(libc::SCHED_OTHER, 0);
+        self.turn.take();
     }
 }
 
 /// Has this thread scheduled in some way; false where that is refused.
-#[allow(unsafe_code, reason = "how one thread is scheduled has no safe interface")]
+#[allow(unsafe_code, reason = "how a thread is scheduled has no safe interface")]
 fn scheduled(policy: libc::c_int, priority: libc::c_int) -> bool {
     // SAFETY: the call reads one number, and changes only when the kernel lets this thread run. By its number: some C
     // libraries refuse to make it.
@@ -161,6 +194,7 @@ impl Restore {
             oom_score: self.oom_score,
             environment,
             isolation,
+            turn: self.turn,
         }
     }
 }
@@ -213,7 +247,7 @@ fn refused(program: &OsString, cause: std::io::Error) -> StartError {
 
 #[allow(unsafe_code, reason = "work between fork and exec has no safe interface")]
 fn prepare(command: &mut Command, restore: &Restore, slave: Option<OwnedFd>) {
-    let (mask, descriptors, oom_score) = (restore.mask, restore.descriptors, restore.oom_score);
+    let Restore { mask, descriptors, oom_score, turn, .. } = *restore;
     let broken_pipe = before_main::broken_pipe();
     let procs = restore.isolation.as_ref().and_then(Isolation::procs);
     let before_exec = move || {
@@ -224,6 +258,7 @@ fn prepare(command: &mut Command, restore: &Restore, slave: Option<OwnedFd>) {
         if let Some((soft, hard)) = descriptors {
             setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
         }
+        let _ = turn.map(Turn::take);
         // Where it may not be told, nothing is lost.
         let _ = oom_score.map(|score| score.apply());
         if let Some(slave) = &slave {

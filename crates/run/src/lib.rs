@@ -203,8 +203,8 @@ pub fn run(job: JobSpec, options: &Options, listener: &mut dyn Listener) -> Resu
         job::stay_in_memory();
     }
     let apart = isolation.clone();
-    let restore =
-        job::Restore { mask: signals.mask_before(), descriptors, environment, oom_score, isolation };
+    let (turn, mask) = (ahead.as_ref().map(|ahead| ahead.turn), signals.mask_before());
+    let restore = job::Restore { mask, descriptors, environment, oom_score, isolation, turn };
     let child = match first_start(&job, &restore, options) {
         Ok(child) => child,
         Err(error) => {

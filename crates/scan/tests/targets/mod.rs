@@ -11,6 +11,21 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+/// Tells what mallinfo2 says, for all arenas together.
+pub(crate) const MALLINFO: &str = r#"
+import ctypes, json, os, sys, threading, gc
+class Info(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_size_t) for n in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()]
+libc = ctypes.CDLL("libc.so.6"); libc.mallinfo2.restype = Info
+def say(**more):
+    m = libc.mallinfo2()
+    print(json.dumps(dict(used=m.uordblks, free=m.fordblks, mapped=m.hblkhd, **more)), flush=True)
+def wait(): sys.stdin.readline()
+def alone():
+    # A thread gives memory back when it is gone, which is after join() returns.
+    while len(os.listdir('/proc/self/task')) > 1: pass
+"#;
+
 /// Where cargo builds.
 fn target() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target")
