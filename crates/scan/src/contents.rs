@@ -23,8 +23,8 @@ const WINDOW: u64 = 1 << 20;
 /// Bytes of them that are looked at right after they were read, while even the nearest of those caches has them.
 const PIECE: u64 = 128 << 10;
 
-/// Windows with which a pool is tried that leads into one that was not read yet.
-const MOST_TRIES: usize = 4;
+/// Windows for which a pool waits that leads into one that was not read yet.
+const MOST_WINDOWS: usize = 4;
 
 /// What was seen of the pools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,13 +120,15 @@ struct Filler<'a, 'b> {
     most: u64,
 }
 
-/// A pool that led into one that was not read yet: it is followed once more with the next window.
+/// A pool that led into one that was not read yet: it is followed once more when that was.
 struct PutOff {
     pool: Pool,
     tags: Vec<Tag>,
     bytes: Vec<u8>,
-    /// Windows it was tried with.
-    tries: usize,
+    /// Where it led to what was not read yet.
+    waits: u64,
+    /// Windows that came since.
+    windows: usize,
 }
 
 /// A pool of a window: where its bytes begin there and how many there are, and which tags are those of its blocks.
@@ -184,35 +186,46 @@ impl<'a> Filler<'a, '_> {
             for Loaded { pool, tags: part, .. } in &loaded {
                 search.expect(self.links, pool, &tags[part.clone()]);
             }
-            let mut followed: Vec<(Pool, Leads)> = Vec::new();
-            for PutOff { pool, tags, bytes, tries } in std::mem::take(&mut put_off) {
-                search.take_up(&pool);
-                let until = if tries < MOST_TRIES { Until::Soon } else { Until::End };
-                match search.pool(self.around(), &pool, (&tags, &bytes), (None, until)) {
-                    Some(leads) => followed.push((pool, leads)),
-                    None if until == Until::Soon => {
-                        put_off.push(PutOff { pool, tags, bytes, tries: tries + 1 });
-                    }
-                    None => {}
-                }
-            }
+            let mut followed = self.wait(&mut put_off, search);
             for turn in Turn::ALL {
                 for Loaded { pool, at, length, tags: part, leads } in &mut loaded {
                     let (tags, bytes) = (&tags[part.clone()], &buffer[*at..*at + *length]);
                     let Some(before) = leads.filter(|_| search.has(pool, turn)) else { continue };
-                    *leads = search.pool(self.around(), pool, (tags, bytes), (Some(turn), Until::Soon));
-                    match leads {
-                        Some(now) => *now = before.max(*now),
-                        None => {
-                            let (tags, bytes) = (tags.to_vec(), bytes.to_vec());
-                            put_off.push(PutOff { pool: *pool, tags, bytes, tries: 1 });
-                        }
+                    let found = search.pool(self.around(), pool, (tags, bytes), (Some(turn), Until::Soon));
+                    *leads = found.ok().map(|now| before.max(now));
+                    if let Err(waits) = found {
+                        let (tags, bytes) = (tags.to_vec(), bytes.to_vec());
+                        put_off.push(PutOff { pool: *pool, tags, bytes, waits, windows: 1 });
                     }
                 }
             }
             followed.extend(loaded.iter().filter_map(|loaded| Some((loaded.pool, loaded.leads?))));
             search.settle(&mut self.out.index, &followed, fresh);
         }
+    }
+
+    /// Follows the pools that were put off and wait for one that is read by now. Gives those that are done; `put_off` are the
+    /// others, without those that waited too long.
+    fn wait(&self, put_off: &mut Vec<PutOff>, search: &mut Search) -> Vec<(Pool, Leads)> {
+        let mut followed = Vec::new();
+        put_off.retain_mut(|PutOff { pool, tags, bytes, waits, windows }| {
+            let until = if *windows < MOST_WINDOWS { Until::Soon } else { Until::End };
+            *windows += 1;
+            if self.out.index.is_expected(*waits) {
+                if until == Until::End {
+                    search.take_up(pool);
+                    search.put_off(self.links, pool, tags, until);
+                }
+                return until == Until::Soon;
+            }
+            search.take_up(pool);
+            match search.pool(self.around(), pool, (tags, bytes), (None, until)) {
+                Ok(leads) => followed.push((*pool, leads)),
+                Err(again) => *waits = again,
+            }
+            until == Until::Soon && followed.last().is_none_or(|(last, _)| last.number != pool.number)
+        });
+        followed
     }
 
     /// Takes a pool into the index. `bytes` begin `at` in the window, and `got` of them were read.

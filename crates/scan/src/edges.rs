@@ -11,7 +11,7 @@ pub(crate) mod layer;
 mod tests;
 
 use crate::ranked::Ranked;
-use layer::{Before, Bytes, Cursor, LONGEST, Layer, Mark, write};
+use layer::{Apart, Cursor, LONGEST, Layer};
 use rustc_hash::FxHashSet;
 use std::ops::Range;
 
@@ -29,8 +29,8 @@ pub(crate) struct Edges {
     objects: Layer,
     /// Blocks that are none and not in pools.
     natives: Layer,
-    /// Blocks of pools that were put off, in any order: every list has a mark.
-    others: Layer,
+    /// Blocks of pools that were put off, in any order.
+    others: Apart,
     /// Blocks that have a list.
     has: Vec<u64>,
     /// Those, and the ones that are asked for: it is worth remembering who leads to them.
@@ -127,7 +127,7 @@ impl Edges {
             late: Layer::default(),
             objects: Layer::default(),
             natives: Layer::default(),
-            others: Layer { all_marked: true, ..Layer::default() },
+            others: Apart::default(),
             has: Vec::new(),
             worth: Vec::new(),
             open: Vec::new(),
@@ -346,7 +346,7 @@ impl Edges {
             }
         }
         let (mut now, mut led, mut dead) = (None, true, Vec::new());
-        let (layers, worth, asked) = ([&self.pools, &self.late, &self.others], &mut self.worth, &self.asked);
+        let (worth, asked) = (&mut self.worth, &self.asked);
         let is_worth = |worth: &[u64], id: u32| id < unread || is_set(worth, id);
         let mut end = |worth: &mut [u64], id: Option<u32>, led: bool| {
             if let Some(id) = id.filter(|id| !led && is_set(worth, *id) && !asked.contains(id)) {
@@ -354,15 +354,16 @@ impl Edges {
                 dead.push(id);
             }
         };
-        for layer in layers {
-            layer.each(|id, below| {
-                if now != Some(id) {
-                    end(worth, now, led);
-                    (now, led) = (Some(id), false);
-                }
-                led = led || is_worth(worth, below);
-            });
-        }
+        let mut each = |id: u32, below: u32| {
+            if now != Some(id) {
+                end(worth, now, led);
+                (now, led) = (Some(id), false);
+            }
+            led = led || is_worth(worth, below);
+        };
+        self.pools.each(&mut each);
+        self.late.each(&mut each);
+        self.others.each(&mut each);
         end(worth, now, led);
         for id in &dead {
             self.forget(*id);
@@ -421,21 +422,12 @@ impl Edges {
         let Some(bits) = self.has.get_mut(id as usize / 64).filter(|_| !self.full) else { return };
         *bits |= 1 << (id % 64);
         set(&mut self.worth, id);
-        let layer = match part {
-            Part::Pools => &mut self.pools,
-            Part::Late => &mut self.late,
-            Part::Objects => &mut self.objects,
-            Part::Natives => &mut self.natives,
-            Part::Others => &mut self.others,
-        };
-        if part == Part::Others {
-            // Forgets what was before: a mark at every list.
-            let at = layer.stream.room().0;
-            layer.marks.push(Mark { id, at });
-            layer.before = Before::mark(id);
-            write(layer.stream.room().1, layer.before, id, targets);
-        } else {
-            layer.push(id, targets);
+        match part {
+            Part::Pools => self.pools.push(id, targets),
+            Part::Late => self.late.push(id, targets),
+            Part::Objects => self.objects.push(id, targets),
+            Part::Natives => self.natives.push(id, targets),
+            Part::Others => self.others.push(id, targets),
         }
         if self.own_bytes() > self.most_bytes {
             (self.pools, self.late, self.objects, self.natives, self.others) = Default::default();
@@ -445,17 +437,16 @@ impl Edges {
 
     /// Bytes this takes.
     pub(crate) fn own_bytes(&self) -> u64 {
-        let layers = [&self.pools, &self.late, &self.objects, &self.natives, &self.others];
-        layers.iter().map(|layer| layer.own_bytes()).sum::<u64>() + self.has.len() as u64 * 24
+        let layers = [&self.pools, &self.late, &self.objects, &self.natives];
+        let lists = layers.iter().map(|layer| layer.own_bytes()).sum::<u64>() + self.others.own_bytes();
+        lists + self.has.len() as u64 * 24
     }
 
     /// All lists are made: from now on they can be read.
     pub(crate) fn finish(mut self) -> Graph {
-        self.others.marks.sort_unstable_by_key(|mark| (mark.id, mark.at));
-        let Self { pools, late, objects, natives, others, .. } = &mut self;
-        for layer in [pools, late, objects, natives, others] {
-            layer.marks.shrink_to_fit();
-        }
+        let Self { pools, late, objects, natives, .. } = &mut self;
+        [pools, late, objects, natives].into_iter().for_each(Layer::finish);
+        self.others.finish();
         if self.full {
             self.has = Vec::new();
         }
@@ -489,7 +480,7 @@ pub(crate) struct Graph {
     late: Layer,
     objects: Layer,
     natives: Layer,
-    others: Layer,
+    others: Apart,
     /// Blocks that have a list, each with its number.
     pub(crate) lists: Ranked,
     /// Whether there are no lists because they would have taken too much.
@@ -520,8 +511,9 @@ impl Graph {
 
     /// Bytes this takes.
     pub(crate) fn own_bytes(&self) -> u64 {
-        let layers = [&self.pools, &self.late, &self.objects, &self.natives, &self.others];
-        layers.iter().map(|layer| layer.own_bytes()).sum::<u64>() + self.lists.own_bytes()
+        let layers = [&self.pools, &self.late, &self.objects, &self.natives];
+        let lists = layers.iter().map(|layer| layer.own_bytes()).sum::<u64>() + self.others.own_bytes();
+        lists + self.lists.own_bytes()
     }
 
     /// Calls `each` with every object, and blocks of pools that are none, and each block it leads to.
@@ -540,15 +532,8 @@ impl Graph {
                 What::Object => self.objects.visit(id, &mut cursors.objects, &mut each),
                 What::Other => self.natives.visit(id, &mut cursors.natives, &mut each),
             };
-        if found {
-            return;
-        }
-        let marks = &self.others.marks;
-        let from = marks.partition_point(|mark| mark.id < id);
-        for mark in marks[from..].iter().take_while(|mark| mark.id == id) {
-            let mut bytes = Bytes(self.others.stream.from(mark.at));
-            let (_, count) = bytes.head(Before::mark(id));
-            bytes.list(count, Before::mark(id), &mut each);
+        if !found {
+            self.others.visit(id, &mut each);
         }
     }
 }

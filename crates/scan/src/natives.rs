@@ -6,7 +6,7 @@
 
 use crate::edges::layer::{Cursor, LONGEST, Layer};
 
-/// A level is some blocks of many: marks are this many times twice as close.
+/// A level is some blocks of many: so many times half as many are found together.
 const CLOSER: u32 = 2;
 
 /// Where a word leads to in a block.
@@ -55,7 +55,7 @@ impl Lists {
 impl Natives {
     /// With own memory of at most `most_bytes`.
     pub(crate) fn new(most_bytes: u64) -> Self {
-        let lists = || Lists { layer: Layer { closer: CLOSER, ..Layer::default() }, ..Lists::default() };
+        let lists = || Lists { layer: Layer::closer(CLOSER), ..Lists::default() };
         Self { begins: lists(), insides: lists(), most_bytes, full: false }
     }
 

@@ -68,8 +68,8 @@ pub(crate) struct Search {
     edges: Option<Edges>,
     pub(crate) samples: Option<Samples>,
     found: Owned,
-    /// Whether a word led into a pool that was not read yet.
-    unread: bool,
+    /// Where a word led into a pool that was not read yet; of several the lowest, which is read last.
+    unread: Option<u64>,
     /// The pools at hand, and whose turn it is.
     beside: Beside,
     turn: Turn,
@@ -121,7 +121,7 @@ impl Search {
                 graph: None,
                 tables: Frontier::default(),
             },
-            unread: false,
+            unread: None,
             beside: Beside::default(),
             turn: Turn::Never,
             outside: 0,
@@ -178,15 +178,15 @@ impl Search {
     }
 
     /// Follows what the blocks of a pool lead to, those that have this turn or all: their tags, and the bytes of the pool as far
-    /// as they are there. Gives which lead somewhere; nothing if one led into a pool that was not read yet, and the pool is put off.
+    /// as they are there. Gives which lead somewhere; or where one led into a pool that was not read yet, and the pool is put off.
     pub(crate) fn pool(
         &mut self,
         around: Around<'_, '_>,
         pool: &Pool,
         (tags, bytes): (&[Tag], &[u8]),
         (turn, until): (Option<Turn>, Until),
-    ) -> Option<Leads> {
-        (self.unread, self.turn) = (false, turn.unwrap_or(Turn::Never));
+    ) -> Result<Leads, u64> {
+        (self.unread, self.turn) = (None, turn.unwrap_or(Turn::Never));
         let part = Some(if self.phase == Phase::Pools { Part::Pools } else { Part::Late });
         let first = turn.and_then(|_| self.beside.places(pool)).map(|places| places.start);
         let mut leads = Leads::Nowhere;
@@ -208,26 +208,26 @@ impl Search {
                 let before = self.drafted();
                 self.small(around, block, (slot, lead), from);
                 let dull = self.drafted() == before
-                    && !self.unread
+                    && self.unread.is_none()
                     && !self.edges.as_ref().is_some_and(|edges| edges.is_worth(id));
                 place.filter(|_| dull).into_iter().for_each(|place| self.beside.never(place));
             } else if *tag == RAW || owner_of(*tag).is_some() {
                 leads = leads.max(Leads::Raw);
                 self.raw(around, block, start, Source { id, kind: None, part, role: Role::Any, bound });
             }
-            if self.unread && self.phase == Phase::Pools {
+            if let Some(unread) = self.unread.filter(|_| self.phase == Phase::Pools) {
                 self.put_off(around.links, pool, tags, until);
-                return None;
+                return Err(unread);
             }
         }
         if tags.len() * size + POOL_HEAD as usize > bytes.len() {
             leads = leads.max(Leads::Raw);
         }
-        Some(leads)
+        Ok(leads)
     }
 
     /// A pool led to one that was not read yet.
-    fn put_off(&mut self, links: &Links, pool: &Pool, tags: &[Tag], until: Until) {
+    pub(crate) fn put_off(&mut self, links: &Links, pool: &Pool, tags: &[Tag], until: Until) {
         self.found.places.retain(|place| !(pool.start..pool.end).contains(&place.table));
         let leads = |tag: Tag| match object_of(tag) {
             Some(kind) => links.get(kind).is_some_and(|lead| !lead.is_leaf()),
@@ -350,7 +350,7 @@ impl Search {
         let wanted = if edges.is_some() { Wanted::All } else { Wanted::Raw };
         match index.meet(address, wanted) {
             Met::Nothing => {}
-            Met::Unread => self.unread = true,
+            Met::Unread => self.unread = Some(self.unread.map_or(address, |other| other.min(address))),
             Met::Block { slot, tag, known } if tag == RAW || owner_of(tag).is_some() => {
                 match (from.role, from.kind) {
                     (Role::Any, Some(kind)) if owns => {
@@ -411,7 +411,7 @@ impl Search {
             self.take_up(&pool);
             let around = Around { reader, index, types, links };
             let leads = self.pool(around, &pool, (&tags, &buffer[..got]), (None, Until::End));
-            settled.extend(leads.map(|leads| (pool, leads)));
+            settled.extend(leads.ok().map(|leads| (pool, leads)));
         }
         self.settle(index, &settled, 0);
         self.forget_dead_ends(index);

@@ -1,7 +1,7 @@
 //! Lists of blocks as bytes, each against the one before it: about two bytes a pointer (`edges.rs`).
 
-/// Bytes after which the next list can be found without reading the ones before it.
-const STRETCH: usize = 128;
+/// Blocks whose lists are found together, as a power of two: those before one of them have to be passed.
+const TOGETHER: u32 = 4;
 /// Blocks of one list; a longer one is several.
 pub(crate) const LONGEST: usize = 64;
 /// Bytes of one piece of a stream: it grows without being moved.
@@ -29,6 +29,11 @@ impl Stream {
         ((last * PIECE + piece.len()) as u32, piece)
     }
 
+    /// Where the next list will begin at the earliest. No page behind it was written to.
+    fn end(&self) -> u32 {
+        self.pieces.last().map_or(0, |last| (self.pieces.len() - 1) * PIECE + last.len()) as u32
+    }
+
     /// The bytes from `at` to the end of their piece.
     pub(crate) fn from(&self, at: u32) -> &[u8] {
         let piece = self.pieces.get(at as usize / PIECE);
@@ -38,77 +43,155 @@ impl Stream {
 
 /// A place where reading can begin: the block whose list begins there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mark {
-    pub(crate) id: u32,
-    pub(crate) at: u32,
+struct Mark {
+    id: u32,
+    at: u32,
 }
 
 /// What a list is written against: the block before, and the first block of its list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Before {
+struct Before {
     id: u32,
     first: u32,
 }
 
 impl Before {
     /// At a mark nothing is before.
-    pub(crate) fn mark(id: u32) -> Self {
+    fn mark(id: u32) -> Self {
         Self { id, first: id }
     }
 }
 
-/// Lists in the order of their blocks.
+/// Lists in any order, each with a mark.
 #[derive(Default)]
-pub(crate) struct Layer {
-    pub(crate) stream: Stream,
-    pub(crate) marks: Vec<Mark>,
-    pub(crate) before: Before,
-    /// Whether every list has a mark.
-    pub(crate) all_marked: bool,
-    /// How many times marks are twice as close: for those who ask for a few lists here and there.
-    pub(crate) closer: u32,
+pub(crate) struct Apart {
+    stream: Stream,
+    marks: Vec<Mark>,
 }
 
-impl Layer {
+impl Apart {
     pub(crate) fn push(&mut self, id: u32, targets: &[u32]) {
         let (at, bytes) = self.stream.room();
-        let begins = self.marks.last().is_none_or(|mark| {
-            (at - mark.at) as usize >= STRETCH >> self.closer
-                || at as usize / PIECE != mark.at as usize / PIECE
-        });
-        if begins {
-            self.marks.push(Mark { id, at });
-            self.before = Before::mark(id);
+        self.marks.push(Mark { id, at });
+        write(bytes, Before::mark(id), id, targets);
+    }
+
+    /// All lists are made: from now on they can be found.
+    pub(crate) fn finish(&mut self) {
+        self.marks.sort_unstable_by_key(|mark| (mark.id, mark.at));
+        self.marks.shrink_to_fit();
+    }
+
+    fn list(&self, mark: Mark, each: impl FnMut(u32)) {
+        let mut bytes = Bytes(self.stream.from(mark.at));
+        let (_, count) = bytes.head(Before::mark(mark.id));
+        bytes.list(count, Before::mark(mark.id), each);
+    }
+
+    /// Calls `each` with every block that `id` leads to, where the lists are in the order of their blocks.
+    pub(crate) fn visit(&self, id: u32, each: &mut impl FnMut(u32)) {
+        let from = self.marks.partition_point(|mark| mark.id < id);
+        for mark in self.marks[from..].iter().take_while(|mark| mark.id == id) {
+            self.list(*mark, &mut *each);
         }
-        self.before = write(bytes, self.before, id, targets);
     }
 
     /// Calls `each` with every block that has a list and each block it leads to.
     pub(crate) fn each(&self, mut each: impl FnMut(u32, u32)) {
-        for (number, mark) in self.marks.iter().enumerate() {
-            let end = self.marks.get(number + 1).map_or(u32::MAX, |next| next.at);
-            let mut bytes = Bytes(self.stream.from(mark.at));
-            let length = bytes.0.len();
-            let mut before = Before::mark(mark.id);
-            while !bytes.0.is_empty()
-                && (self.all_marked || mark.at + ((length - bytes.0.len()) as u32) < end)
-            {
-                let (id, count) = bytes.head(before);
-                let first = bytes.list(count, before, |below| each(id, below));
-                before = Before { id, first };
-                if self.all_marked {
-                    break;
+        self.marks.iter().for_each(|mark| self.list(*mark, |below| each(mark.id, below)));
+    }
+
+    pub(crate) fn own_bytes(&self) -> u64 {
+        u64::from(self.stream.end()) + (self.marks.capacity() * size_of::<Mark>()) as u64
+    }
+}
+
+/// Lists in the order of their blocks. Where those of some blocks begin is known by the numbers of the blocks, so that any list
+/// is found at once.
+#[derive(Default)]
+pub(crate) struct Layer {
+    stream: Stream,
+    /// Where the lists of blocks that are found together begin: from the first that have one.
+    begins: Vec<u32>,
+    first: u32,
+    before: Before,
+    /// Pieces of long lists: in the stream an empty list stands for them, so that nobody has to pass them.
+    long: Apart,
+    /// How many times half as many blocks are found together: for those who ask for a few here and there.
+    closer: u32,
+}
+
+impl Layer {
+    /// With `closer` times half as many blocks that are found together.
+    pub(crate) fn closer(closer: u32) -> Self {
+        Self { closer, ..Self::default() }
+    }
+
+    /// The blocks that `id` is found with.
+    fn together(&self, id: u32) -> u32 {
+        id >> (TOGETHER - self.closer)
+    }
+
+    /// What the first list of those that are found together is written against.
+    fn begin(&self, together: u32) -> Before {
+        Before::mark(together << (TOGETHER - self.closer))
+    }
+
+    pub(crate) fn push(&mut self, id: u32, targets: &[u32]) {
+        let together = self.together(id);
+        if self.begins.is_empty() {
+            self.first = together;
+        }
+        let place = (together - self.first) as usize;
+        let begin = self.begin(together);
+        let (at, bytes) = self.stream.room();
+        if place >= self.begins.len() {
+            self.begins.resize(place + 1, at);
+            self.before = begin;
+        }
+        if targets.len() < LONGEST {
+            self.before = write(bytes, self.before, id, targets);
+            return;
+        }
+        if self.long.marks.last().is_none_or(|mark| mark.id != id) {
+            self.before = write(bytes, self.before, id, &[]);
+        }
+        self.long.push(id, targets);
+    }
+
+    /// Calls `each` with every block that has a list and each block it leads to.
+    pub(crate) fn each(&self, mut each: impl FnMut(u32, u32)) {
+        for place in 0..self.begins.len() {
+            let mut reading = self.reading(place);
+            while let Some((id, count, mut bytes)) = reading.next(self) {
+                let first = bytes.list(count, reading.before, |below| each(id, below));
+                if count == 0 {
+                    self.long.visit(id, &mut |below| each(id, below));
                 }
+                reading.pass(id, first, &bytes);
             }
         }
     }
 
+    /// No more lists come.
+    pub(crate) fn finish(&mut self) {
+        self.begins.shrink_to_fit();
+        self.long.finish();
+    }
+
     pub(crate) fn own_bytes(&self) -> u64 {
-        (self.stream.pieces.len() * PIECE + self.marks.capacity() * size_of::<Mark>()) as u64
+        u64::from(self.stream.end()) + (self.begins.capacity() * size_of::<u32>()) as u64
+            + self.long.own_bytes()
+    }
+
+    fn reading(&self, place: usize) -> Cursor {
+        let begin = self.begins.get(place).copied().unwrap_or(0);
+        let end = self.begins.get(place + 1).copied().unwrap_or(self.stream.end());
+        Cursor { at: begin, end, before: self.begin(self.first + place as u32), left: 0 }
     }
 }
 
-pub(crate) fn write(bytes: &mut Vec<u8>, before: Before, id: u32, targets: &[u32]) -> Before {
+fn write(bytes: &mut Vec<u8>, before: Before, id: u32, targets: &[u32]) -> Before {
     let (far, count) = (id.wrapping_sub(before.id), targets.len() as u32);
     bytes.push((far.min(BEHIND) | count.min(BEHIND) << 4) as u8);
     for number in [far, count].into_iter().filter(|number| *number >= BEHIND) {
@@ -133,7 +216,7 @@ fn put(bytes: &mut Vec<u8>, mut number: u32) {
 }
 
 /// Bytes that are read on.
-pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
+struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
     #[inline]
@@ -162,7 +245,7 @@ impl Bytes<'_> {
     }
 
     /// The block of the next list, and how many it leads to.
-    pub(crate) fn head(&mut self, before: Before) -> (u32, u32) {
+    fn head(&mut self, before: Before) -> (u32, u32) {
         let head = u32::from(self.byte());
         let mut wide = |number: u32| if number == BEHIND { BEHIND + self.number() } else { number };
         let far = wide(head & 15);
@@ -171,7 +254,7 @@ impl Bytes<'_> {
 
     /// Calls `each` with the blocks of a list; gives the first.
     #[inline]
-    pub(crate) fn list(&mut self, count: u32, before: Before, mut each: impl FnMut(u32)) -> u32 {
+    fn list(&mut self, count: u32, before: Before, mut each: impl FnMut(u32)) -> u32 {
         let (mut last, mut first) = (before.first, before.first);
         for number in 0..count {
             let coded = self.number();
@@ -185,46 +268,59 @@ impl Bytes<'_> {
     }
 }
 
-/// Where reading was, for those who ask for blocks in ascending order.
+/// Where reading is among lists that are found together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursor {
-    /// The next list begins here.
+    /// The next list begins here, and the last one ends there.
     at: u32,
+    end: u32,
     before: Before,
-    /// The mark after it.
-    mark: usize,
+    /// Bytes that were left where the next list begins.
+    left: usize,
+}
+
+impl Cursor {
+    /// The next list: its block, how many blocks it leads to, and the bytes that tell them.
+    #[inline]
+    fn next<'a>(&mut self, layer: &'a Layer) -> Option<(u32, u32, Bytes<'a>)> {
+        let mut bytes = Bytes(layer.stream.from(self.at));
+        if bytes.0.is_empty() && self.at < self.end {
+            self.at = self.at.next_multiple_of(PIECE as u32);
+            bytes = Bytes(layer.stream.from(self.at));
+        }
+        if self.at >= self.end {
+            return None;
+        }
+        self.left = bytes.0.len();
+        let (id, count) = bytes.head(self.before);
+        Some((id, count, bytes))
+    }
+
+    /// A list was read.
+    #[inline]
+    fn pass(&mut self, id: u32, first: u32, rest: &Bytes<'_>) {
+        self.at += (self.left - rest.0.len()) as u32;
+        self.before = Before { id, first };
+    }
 }
 
 impl Layer {
-    /// Reads on from the cursor where that is near, else from the last mark before the block.
-    /// Says whether the block has a list here.
+    /// Reads on from the cursor where that is among the same lists, else from the first of them. Says whether the block has
+    /// a list here.
     pub(crate) fn visit(&self, id: u32, cursor: &mut Cursor, each: &mut impl FnMut(u32)) -> bool {
-        const NEAR: usize = 4;
-        if id > self.before.id || self.marks.first().is_none_or(|first| id < first.id) {
+        let together = self.together(id);
+        let Some(place) = together.checked_sub(self.first).map(|place| place as usize) else { return false };
+        if place >= self.begins.len() {
             return false;
         }
-        let mut found = false;
-        let ahead = self.marks.get(cursor.mark + NEAR);
-        if cursor.mark == 0 || id <= cursor.before.id || ahead.is_some_and(|mark| mark.id < id) {
-            let mark = self.marks.partition_point(|mark| mark.id < id).saturating_sub(1);
-            let Some(begin) = self.marks.get(mark) else { return false };
-            *cursor = Cursor { at: begin.at, before: Before::mark(begin.id), mark: mark + 1 };
+        let on = self.together(cursor.before.id) == together && cursor.before.id < id && cursor.end > 0;
+        if !on {
+            *cursor = self.reading(place);
         }
-        loop {
-            let mark = self.marks.get(cursor.mark);
-            let mut bytes = Bytes(self.stream.from(cursor.at));
-            if mark.is_some_and(|mark| mark.at == cursor.at || bytes.0.is_empty()) {
-                let Some(mark) = mark else { return found };
-                *cursor = Cursor { at: mark.at, before: Before::mark(mark.id), mark: cursor.mark + 1 };
-                continue;
-            }
-            if bytes.0.is_empty() {
-                return found;
-            }
-            let length = bytes.0.len();
-            let (owner, count) = bytes.head(cursor.before);
+        let mut found = false;
+        while let Some((owner, count, mut bytes)) = cursor.next(self) {
             if owner > id {
-                return found;
+                break;
             }
             let first = if owner == id {
                 found = true;
@@ -232,8 +328,11 @@ impl Layer {
             } else {
                 bytes.list(count, cursor.before, |_| ())
             };
-            cursor.at += (length - bytes.0.len()) as u32;
-            cursor.before = Before { id: owner, first };
+            if owner == id && count == 0 {
+                self.long.visit(id, each);
+            }
+            cursor.pass(owner, first, &bytes);
         }
+        found
     }
 }
