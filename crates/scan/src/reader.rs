@@ -94,8 +94,7 @@ impl<'a> Reader<'a> {
         if pages.is_empty() {
             pages.resize(CACHED_PAGES, (u64::MAX, Vec::new()));
         }
-        let place = (page as usize ^ (page >> 10) as usize) % CACHED_PAGES;
-        let entry = &mut pages[place];
+        let entry = &mut pages[Self::place(page)];
         if entry.0 != page {
             entry.0 = page;
             entry.1.resize(PAGE, 0);
@@ -106,6 +105,31 @@ impl<'a> Reader<'a> {
             into.copy_from_slice(found);
             true
         })
+    }
+
+    /// Takes the pages of some places into the cache, all with one read: whoever asks for them soon has them at hand.
+    pub(crate) fn prepare(&self, places: impl Iterator<Item = u64>) {
+        let mut pages = self.pages.borrow_mut();
+        if pages.is_empty() {
+            pages.resize(CACHED_PAGES, (u64::MAX, Vec::new()));
+        }
+        let mut missing: Vec<u64> = places.map(|place| place / PAGE as u64).collect();
+        missing.dedup();
+        missing.retain(|page| pages[Self::place(*page)].0 != *page);
+        let addresses: Vec<u64> = missing.iter().map(|page| page * PAGE as u64).collect();
+        let mut bytes = vec![0; missing.len() * PAGE];
+        let got = self.fill_each(&addresses, PAGE, &mut bytes);
+        for (page, bytes) in missing.into_iter().zip(bytes.as_chunks::<PAGE>().0).take(got) {
+            let entry = &mut pages[Self::place(page)];
+            entry.0 = page;
+            entry.1.clear();
+            entry.1.extend_from_slice(bytes);
+        }
+    }
+
+    /// Where a page is kept.
+    fn place(page: u64) -> usize {
+        (page as usize ^ (page >> 10) as usize) % CACHED_PAGES
     }
 
     /// Fills `into` from `address` on to the end of the page at most, through the cache; gives how much.

@@ -6,7 +6,7 @@
 use crate::climb::{Ground, object_at};
 use crate::edges::Graph;
 use crate::frontier::Frontier;
-use crate::index::{Slot, object_of};
+use crate::index::{FREE, Slot, object_of};
 use crate::names::{self, DICT_KEYS, DICT_USED, DICT_VALUES, Table};
 use crate::reader::{Reader, Window, plausible, word};
 use crate::report::Suspect;
@@ -61,8 +61,13 @@ const SUSPECTS: [(&str, &str); 39] = [
 ];
 /// A type whose every object holds a cache: the label for it. C code has it, so no attribute leads there.
 const CACHES: (&str, &str, &str) = ("functools", "_lru_cache_wrapper", "lru_cache");
-/// Blocks followed from one container.
+/// Blocks followed from one container, and how many of them are read together.
 const MOST_BLOCKS: usize = 20_000;
+const TOGETHER: usize = 64;
+/// Bytes that are read of a block that is no object.
+const LARGEST_READ: u64 = 256 << 10;
+/// Bytes of a block whose pages are kept a while, because others on them may come soon.
+const SMALL: u64 = 2 << 10;
 /// Containers reported, and looked at.
 const MOST_SHOWN: usize = 24;
 pub(crate) const MOST_FOUND: usize = 512;
@@ -485,44 +490,59 @@ impl Finder<'_, '_, '_> {
             && (!short || length <= BLOCK)
     }
 
-    /// Bytes of all blocks reached from one that were not `seen`, classes and modules left out, up to a bound.
+    /// Bytes of all blocks reached from one that were not `seen`, classes and modules left out, up to a bound: the nearest first.
     fn reach(&self, from: Slot, seen: &mut FxHashSet<u32>) -> (u64, bool) {
         let most = seen.len() + MOST_BLOCKS;
-        let mut next: Vec<Slot> = seen.insert(from.id).then_some(from).into_iter().collect();
-        let mut window = Window::for_scattered(64 << 10);
-        let mut sum = 0;
-        while let Some(slot) = next.pop() {
-            let size = slot.end - slot.start;
-            let found =
-                object_of(self.ground.index.tag(slot.id)).and_then(|kind| self.ground.types.get(kind));
-            if found.is_some_and(|found| self.is_border(slot, found)) {
-                continue;
-            }
-            sum += size;
-            if seen.len() >= most || self.ground.reader.effort() > self.limit {
-                return (sum, true);
-            }
-            let (from, to) = match found {
-                Some(found) => {
-                    let (_, from, to) = found.pointers(size, self.version());
-                    (slot.start + from, slot.start + to.max(from))
+        let mut level: Vec<Slot> = seen.insert(from.id).then_some(from).into_iter().collect();
+        let mut words = Words::default();
+        let (mut sum, mut cut) = (0, false);
+        while !level.is_empty() {
+            level.sort_unstable_by_key(|slot| slot.start);
+            let mut next = Vec::new();
+            for some in level.chunks(TOGETHER) {
+                cut = cut || seen.len() >= most || self.ground.reader.effort() > self.limit;
+                if !cut {
+                    let leading = some.iter().filter(|slot| self.words_of(**slot).is_some());
+                    self.ground.reader.prepare(leading.map(|slot| slot.start));
                 }
-                None => (slot.start, slot.end.min(slot.start + (256 << 10)) & !7),
-            };
-            window.words(self.ground.reader, (from, to), |_, stored| {
-                let below = if plausible(stored) { self.ground.index.find(stored) } else { None };
-                if let Some(below) =
-                    below.filter(|below| self.ground.index.tag(below.id) != 0 && seen.insert(below.id))
-                {
-                    next.push(below);
+                for slot in some.iter().filter(|slot| !self.is_border(**slot)) {
+                    sum += slot.end - slot.start;
+                    let range = self.words_of(*slot).filter(|_| !cut).unwrap_or_default();
+                    words.each(self.ground.reader, range, |stored| {
+                        next.extend(self.leads_to(stored).filter(|below| seen.insert(below.id)));
+                    });
                 }
-            });
+            }
+            level = next;
         }
-        (sum, false)
+        (sum, cut)
+    }
+
+    fn type_of(&self, slot: Slot) -> Option<&Type> {
+        object_of(self.ground.index.tag(slot.id)).and_then(|kind| self.ground.types.get(kind))
+    }
+
+    /// The words of a block that can lead to others, if there are some.
+    fn words_of(&self, slot: Slot) -> Option<(u64, u64)> {
+        let (from, to) = match self.type_of(slot) {
+            Some(found) => {
+                let (_, from, to) = found.pointers(slot.end - slot.start, self.version());
+                (slot.start + from, slot.start + to)
+            }
+            None => (slot.start, slot.end.min(slot.start + LARGEST_READ) & !7),
+        };
+        (from < to).then_some((from, to))
+    }
+
+    /// The block that a word leads to.
+    fn leads_to(&self, stored: u64) -> Option<Slot> {
+        let below = if plausible(stored) { self.ground.index.find(stored) } else { None };
+        below.filter(|below| self.ground.index.tag(below.id) != FREE)
     }
 
     /// Classes and namespaces of modules belong to the program, not to a container.
-    fn is_border(&self, slot: Slot, found: &Type) -> bool {
+    fn is_border(&self, slot: Slot) -> bool {
+        let Some(found) = self.type_of(slot) else { return false };
         let namespace =
             |at: u64| names::in_dict(self.ground.reader, self.version(), at, "__builtins__").is_some();
         match found.family() {
@@ -531,6 +551,31 @@ impl Finder<'_, '_, '_> {
             Family::Int | Family::List | Family::Tuple | Family::Bytes | Family::Str | Family::Other => {
                 Some(found.address) == self.ground.code_type
             }
+        }
+    }
+}
+
+/// Reads the words of blocks here and there.
+struct Words {
+    small: Vec<u8>,
+    window: Window,
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        Self { small: Vec::new(), window: Window::new(64 << 10) }
+    }
+}
+
+impl Words {
+    /// Calls `each` with every word of a block: a small one has its pages in the cache.
+    fn each(&mut self, reader: &Reader<'_>, (from, to): (u64, u64), mut each: impl FnMut(u64)) {
+        if to - from > SMALL {
+            return self.window.words(reader, (from, to), |_, stored| each(stored));
+        }
+        self.small.resize((to - from) as usize, 0);
+        if reader.cached(from, &mut self.small) {
+            self.small.as_chunks().0.iter().for_each(|word| each(u64::from_le_bytes(*word)));
         }
     }
 }
