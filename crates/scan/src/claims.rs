@@ -6,7 +6,7 @@
 //! leads inside it, however near the object is that has the latter.
 
 use crate::frontier::Frontier;
-use crate::index::{CHUNK_HEAD, Index, RAW, Slot, owned_tag, owner_of};
+use crate::index::{CHUNK_HEAD, Index, RAW, owned_tag, owner_of};
 use crate::natives::Place;
 use crate::own::Around;
 use crate::types::{Type, Types};
@@ -52,10 +52,10 @@ impl Claims {
 
     /// A container of type `kind` has its table in a block.
     #[inline]
-    pub(crate) fn table(&mut self, index: &Index, slot: Slot, kind: u32) {
-        if !self.tables.contains(slot.id) {
-            self.tables.insert(slot.id);
-            index.set_tag(slot.id, owned_tag(kind));
+    pub(crate) fn table(&mut self, index: &Index, id: u32, kind: u32) {
+        if !self.tables.contains(id) {
+            self.tables.insert(id);
+            index.set_tag(id, owned_tag(kind));
         }
     }
 
@@ -77,12 +77,15 @@ impl Claims {
     }
 }
 
-/// Where a pointer leads to in a block: `skip` is what a debug allocator puts before it.
+/// Where a pointer leads to in the block `id` that begins at `start`.
 #[inline]
-pub(crate) fn place(slot: Slot, address: u64, skip: u64) -> Place {
-    let inside = address - slot.start;
-    let own_mapping = slot.end - slot.start >= LARGE && slot.start % PAGE == CHUNK_HEAD;
-    if inside <= BEGINNING + skip || own_mapping && inside < PAGE { Place::Begin } else { Place::Inside }
+pub(crate) fn place(around: &Around<'_, '_>, (id, start): (u32, u64), address: u64) -> Place {
+    let inside = address - start;
+    // What a debug allocator puts before it.
+    let skip = around.types.skip() as u64;
+    let may_be_own = || inside < PAGE && start % PAGE == CHUNK_HEAD;
+    let is_large = || around.index.slot(id).is_some_and(|slot| slot.end - slot.start >= LARGE);
+    if inside <= BEGINNING + skip || may_be_own() && is_large() { Place::Begin } else { Place::Inside }
 }
 
 fn claim(index: &Index, types: &Types<'_>, next: &mut Frontier, id: u32, kind: u32) {

@@ -10,6 +10,7 @@ pub(crate) mod layer;
 #[cfg(test)]
 mod tests;
 
+use crate::natives::{self, Natives};
 use crate::ranked::Ranked;
 use layer::{Apart, Cursor, LONGEST, Layer};
 use rustc_hash::FxHashSet;
@@ -19,6 +20,9 @@ use std::ops::Range;
 const MOST_BYTES: u64 = 2 << 30;
 /// Times that lists which were just made are gone over to see where they lead.
 const ROUNDS: usize = 32;
+/// Own memory is looked at after each so many lists.
+const CHECKED: u64 = 64;
+
 /// All lists.
 pub(crate) struct Edges {
     /// Blocks of pools, while those are read.
@@ -27,7 +31,7 @@ pub(crate) struct Edges {
     late: Layer,
     /// Objects that are not in pools.
     objects: Layer,
-    /// Blocks that are none and not in pools.
+    /// Blocks that are none and not in pools, as far as they lead to objects.
     natives: Layer,
     /// Blocks of pools that were put off, in any order.
     others: Apart,
@@ -48,6 +52,8 @@ pub(crate) struct Edges {
     /// The list that is being made.
     targets: Vec<u32>,
     draft: Draft,
+    /// How many lists were written.
+    written: u64,
     /// Own memory that may be used.
     most_bytes: u64,
     /// Whether that was not enough: then there are no lists.
@@ -138,6 +144,7 @@ impl Edges {
             made: Vec::new(),
             targets: Vec::with_capacity(LONGEST),
             draft: Draft::default(),
+            written: 0,
             most_bytes: most_bytes.min(MOST_BYTES),
             full: false,
         }
@@ -429,7 +436,8 @@ impl Edges {
             Part::Natives => self.natives.push(id, targets),
             Part::Others => self.others.push(id, targets),
         }
-        if self.own_bytes() > self.most_bytes {
+        self.written += 1;
+        if self.written.is_multiple_of(CHECKED) && self.own_bytes() > self.most_bytes {
             (self.pools, self.late, self.objects, self.natives, self.others) = Default::default();
             self.full = true;
         }
@@ -442,8 +450,15 @@ impl Edges {
         lists + self.has.len() as u64 * 24
     }
 
-    /// All lists are made: from now on they can be read.
-    pub(crate) fn finish(mut self) -> Graph {
+    /// A block that is no object and not in a pool leads to others that are none: that is remembered elsewhere.
+    #[inline]
+    pub(crate) fn has_list(&mut self, id: u32) {
+        set(&mut self.has, id);
+    }
+
+    /// All lists are made: from now on they can be read, with those of blocks that are no objects and not in pools.
+    pub(crate) fn finish(mut self, raw: Natives) -> Graph {
+        self.full |= raw.full;
         let Self { pools, late, objects, natives, .. } = &mut self;
         [pools, late, objects, natives].into_iter().for_each(Layer::finish);
         self.others.finish();
@@ -451,7 +466,7 @@ impl Edges {
             self.has = Vec::new();
         }
         let Self { pools, late, objects, natives, others, has, full, .. } = self;
-        Graph { pools, late, objects, natives, others, lists: Ranked::new(has), full }
+        Graph { pools, late, objects, natives, raw, others, lists: Ranked::new(has), full }
     }
 }
 
@@ -480,6 +495,7 @@ pub(crate) struct Graph {
     late: Layer,
     objects: Layer,
     natives: Layer,
+    raw: Natives,
     others: Apart,
     /// Blocks that have a list, each with its number.
     pub(crate) lists: Ranked,
@@ -494,6 +510,7 @@ pub(crate) struct Cursors {
     late: Cursor,
     objects: Cursor,
     natives: Cursor,
+    raw: natives::Cursors,
 }
 
 /// Whether a block is an object.
@@ -513,7 +530,7 @@ impl Graph {
     pub(crate) fn own_bytes(&self) -> u64 {
         let layers = [&self.pools, &self.late, &self.objects, &self.natives];
         let lists = layers.iter().map(|layer| layer.own_bytes()).sum::<u64>() + self.others.own_bytes();
-        lists + self.lists.own_bytes()
+        lists + self.raw.own_bytes() + self.lists.own_bytes()
     }
 
     /// Calls `each` with every object, and blocks of pools that are none, and each block it leads to.
@@ -530,7 +547,10 @@ impl Graph {
             || self.late.visit(id, &mut cursors.late, &mut each)
             || match what {
                 What::Object => self.objects.visit(id, &mut cursors.objects, &mut each),
-                What::Other => self.natives.visit(id, &mut cursors.natives, &mut each),
+                What::Other => {
+                    self.raw.below(id, &mut cursors.raw, &mut |target, _| each(target));
+                    self.natives.visit(id, &mut cursors.natives, &mut each)
+                }
             };
         if !found {
             self.others.visit(id, &mut each);

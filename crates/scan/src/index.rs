@@ -177,7 +177,8 @@ pub(crate) enum Met {
     Unread,
     /// A block, and whether it is known if it is worth leading to.
     Block {
-        slot: Slot,
+        id: u32,
+        start: u64,
         tag: Tag,
         known: bool,
     },
@@ -357,13 +358,13 @@ impl Index {
         else {
             return Met::Nothing;
         };
-        let slot = if brief.block > 0 {
-            brief.slot(address, address & self.pool_mask)
+        let begin = if brief.block > 0 {
+            brief.slot(address, address & self.pool_mask).map(|slot| (slot.id, slot.start))
         } else {
-            Self::slot_in(&self.spans[number], address)
+            Self::begin_in(&self.spans[number], address)
         };
-        match slot {
-            Some(slot) => Met::Block { slot, tag: self.tag(slot.id), known: brief.known },
+        match begin {
+            Some((id, start)) => Met::Block { id, start, tag: self.tag(id), known: brief.known },
             None => Met::Nothing,
         }
     }
@@ -397,6 +398,30 @@ impl Index {
         entry == EXPECTED || Self::number(entry).is_some_and(is_pool)
     }
 
+    /// The number of the block that `address` lies in, and where it begins. Where it ends is seldom asked for.
+    #[inline]
+    fn begin_in(span: &Span, address: u64) -> Option<(u32, u64)> {
+        match &span.shape {
+            Shape::Heap(starts) if (span.start..span.end).contains(&address) => {
+                let (number, begin) = Self::chunk_at(span, starts, address)?;
+                let start = span.start + begin as u64 * 16 + CHUNK_HEAD;
+                (start <= address).then_some((span.first + number, start))
+            }
+            Shape::Heap(_) => None,
+            Shape::Pool { .. } | Shape::Single => {
+                Self::slot_in(span, address).map(|slot| (slot.id, slot.start))
+            }
+        }
+    }
+
+    /// The number of the chunk that `address` lies in, and the bit it begins at.
+    #[inline]
+    fn chunk_at(span: &Span, starts: &Ranked, address: u64) -> Option<(u32, usize)> {
+        let at = ((address - span.start) / 16) as usize;
+        let number = starts.rank(at).checked_sub(1)?;
+        Some((number, starts.before(at, number)?))
+    }
+
     fn slot_in(span: &Span, address: u64) -> Option<Slot> {
         if address < span.start || address >= span.end {
             return None;
@@ -408,9 +433,7 @@ impl Index {
                 (number < span.slots).then(|| pool_slot(span.start, span.first + number, number, *block))
             }
             Shape::Heap(starts) => {
-                let at = ((address - span.start) / 16) as usize;
-                let number = starts.rank(at).checked_sub(1)?;
-                let begin = starts.before(at, number)?;
+                let (number, begin) = Self::chunk_at(span, starts, address)?;
                 Some(Self::chunk(span, starts, begin, number)).filter(|slot| slot.start <= address)
             }
             Shape::Single => {

@@ -344,14 +344,14 @@ impl Links {
             return None;
         }
         let slot = index.find(address)?;
-        self.holds_at(slot, index.tag(slot.id), address).then_some(slot)
+        self.holds_at(slot.start, index.tag(slot.id), address).then_some(slot)
     }
 
-    /// Whether a pointer to `address` holds the block it lies in.
+    /// Whether a pointer to `address` holds the block it lies in, which begins at `start`.
     #[inline]
-    pub(crate) fn holds_at(&self, slot: Slot, tag: Tag, address: u64) -> bool {
+    pub(crate) fn holds_at(&self, start: u64, tag: Tag, address: u64) -> bool {
         match object_of(tag).and_then(|kind| self.get(kind)) {
-            Some(lead) => slot.start + lead.at == address,
+            Some(lead) => start + lead.at == address,
             None => tag == RAW || owner_of(tag).is_some(),
         }
     }

@@ -1,5 +1,5 @@
-//! Which block that is no object leads to which other one, for the search for owners: all of them are read once, in the order of
-//! their addresses.
+//! Which block that is no object and not in a pool leads to which other one that is none, for the search for owners and for the one
+//! for holders: all of them are read once, in the order of their addresses.
 //!
 //! Why: the search goes over them level by level, and the records of a large C++ library are one web of some twenty levels. Read
 //! level by level, each of their pages came up again and again: six times what there is, in small pieces.
@@ -8,6 +8,8 @@ use crate::edges::layer::{Cursor, LONGEST, Layer};
 
 /// A level is some blocks of many: so many times half as many are found together.
 const CLOSER: u32 = 2;
+/// Own memory is looked at after each so many blocks.
+const CHECKED: u32 = 64;
 
 /// Where a word leads to in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +25,14 @@ pub(crate) struct Natives {
     /// Own memory that may be used.
     most_bytes: u64,
     /// Whether that was not enough: then there are no lists.
-    full: bool,
+    pub(crate) full: bool,
+    /// The last block that leads to some.
+    last: Option<u32>,
 }
 
 #[derive(Default)]
 struct Lists {
     layer: Layer,
-    cursor: Cursor,
     /// The list that is being made.
     targets: Vec<u32>,
 }
@@ -52,16 +55,24 @@ impl Lists {
     }
 }
 
+/// Where reading is, for those who ask in ascending order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cursors {
+    begins: Cursor,
+    insides: Cursor,
+}
+
 impl Natives {
     /// With own memory of at most `most_bytes`.
     pub(crate) fn new(most_bytes: u64) -> Self {
         let lists = || Lists { layer: Layer::closer(CLOSER), ..Lists::default() };
-        Self { begins: lists(), insides: lists(), most_bytes, full: false }
+        Self { begins: lists(), insides: lists(), most_bytes, full: false, last: None }
     }
 
     /// The block `id` that is read leads to `target`.
     #[inline]
     pub(crate) fn push(&mut self, id: u32, target: u32, place: Place) {
+        self.last = Some(id);
         match place {
             _ if self.full => {}
             Place::Begin => self.begins.push(id, target),
@@ -69,20 +80,28 @@ impl Natives {
         }
     }
 
-    /// All of block `id` was read.
-    pub(crate) fn end(&mut self, id: u32) {
+    /// All of block `id` was read. Says whether it leads to some.
+    pub(crate) fn end(&mut self, id: u32) -> bool {
+        let leads = self.last == Some(id);
         self.begins.end(id);
         self.insides.end(id);
-        if self.own_bytes() > self.most_bytes {
+        if id.is_multiple_of(CHECKED) && self.own_bytes() > self.most_bytes {
             *self = Self { full: true, ..Self::new(self.most_bytes) };
         }
+        leads
+    }
+
+    /// No more come.
+    pub(crate) fn finish(&mut self) {
+        self.begins.layer.finish();
+        self.insides.layer.finish();
     }
 
     /// Calls `each` with every block that `id` leads to. Quick for those who ask in ascending order. Says whether that is known.
-    pub(crate) fn below(&mut self, id: u32, mut each: impl FnMut(u32, Place)) -> bool {
+    pub(crate) fn below(&self, id: u32, cursors: &mut Cursors, each: &mut impl FnMut(u32, Place)) -> bool {
         let Self { begins, insides, .. } = self;
-        begins.layer.visit(id, &mut begins.cursor, &mut |target| each(target, Place::Begin));
-        insides.layer.visit(id, &mut insides.cursor, &mut |target| each(target, Place::Inside));
+        begins.layer.visit(id, &mut cursors.begins, &mut |target| each(target, Place::Begin));
+        insides.layer.visit(id, &mut cursors.insides, &mut |target| each(target, Place::Inside));
         !self.full
     }
 
@@ -96,9 +115,9 @@ impl Natives {
 mod tests {
     use super::*;
 
-    fn below(natives: &mut Natives, id: u32) -> (Vec<u32>, Vec<u32>, bool) {
+    fn below(natives: &Natives, id: u32) -> (Vec<u32>, Vec<u32>, bool) {
         let (mut begins, mut insides) = (Vec::new(), Vec::new());
-        let known = natives.below(id, |target, place| match place {
+        let known = natives.below(id, &mut Cursors::default(), &mut |target, place| match place {
             Place::Begin => begins.push(target),
             Place::Inside => insides.push(target),
         });
@@ -115,19 +134,19 @@ mod tests {
             natives.end(id);
         }
         for id in [0, 3, 5_997, 300] {
-            assert_eq!(below(&mut natives, id), (vec![id + 7, 9_000 - id], vec![id / 2], true));
+            assert_eq!(below(&natives, id), (vec![id + 7, 9_000 - id], vec![id / 2], true));
         }
-        assert_eq!(below(&mut natives, 301), (vec![], vec![], true));
+        assert_eq!(below(&natives, 301), (vec![], vec![], true));
     }
 
     #[test]
     fn without_room_nothing_is_known() {
         let mut natives = Natives::new(10);
-        natives.push(1, 2, Place::Begin);
-        natives.end(1);
-        natives.push(3, 4, Place::Inside);
-        natives.end(3);
-        assert_eq!(below(&mut natives, 1), (vec![], vec![], false));
+        natives.push(CHECKED, 2, Place::Begin);
+        natives.end(CHECKED);
+        natives.push(CHECKED + 3, 4, Place::Inside);
+        natives.end(CHECKED + 3);
+        assert_eq!(below(&natives, CHECKED), (vec![], vec![], false));
         assert_eq!(natives.own_bytes(), 0);
     }
 }

@@ -10,7 +10,7 @@ use crate::edges::{Edges, Graph, Part, Until};
 use crate::frontier::Frontier;
 use crate::index::{Index, Leads, Met, Near, POOL_HEAD, Pool, RAW, Slot, Tag, Wanted, object_of, owner_of};
 use crate::links::{HEAD, Lead, Links, Role, unmarked};
-use crate::natives::Natives;
+use crate::natives::{self, Natives};
 use crate::presample::Samples;
 use crate::reader::{Reader, Window, plausible, word};
 use crate::suspects::{LARGEST_TABLE, MOST_FOUND, Place};
@@ -351,40 +351,39 @@ impl Search {
         match index.meet(address, wanted) {
             Met::Nothing => {}
             Met::Unread => self.unread = Some(self.unread.map_or(address, |other| other.min(address))),
-            Met::Block { slot, tag, known } if tag == RAW || owner_of(tag).is_some() => {
+            Met::Block { id, start, tag, known } if tag == RAW || owner_of(tag).is_some() => {
                 match (from.role, from.kind) {
                     (Role::Any, Some(kind)) if owns => {
-                        let place = place(slot, address, around.types.skip() as u64);
-                        self.claims.claim(around, (slot.id, place), kind);
+                        self.claims.claim(around, (id, place(around, (id, start), address)), kind);
                     }
                     (Role::Any, None) if owns && self.phase == Phase::Rest => {
-                        let place = place(slot, address, around.types.skip() as u64);
-                        self.natives.push(from.id, slot.id, place);
+                        self.natives.push(from.id, id, place(around, (id, start), address));
+                        return led;
                     }
                     (Role::Any, None) if owns => self.again.insert(from.id),
-                    (Role::Table, Some(kind)) if owns => self.claims.table(index, slot, kind),
+                    (Role::Table, Some(kind)) if owns => self.claims.table(index, id, kind),
                     _ => {}
                 }
                 if let Some((edges, part)) = edges.filter(|_| from.role != Role::Entries)
                     && match (known, self.turn) {
-                        (true, _) => edges.is_worth(slot.id),
-                        (false, Turn::Containers) => edges.may_be_worth(slot.id),
+                        (true, _) => edges.is_worth(id),
+                        (false, Turn::Containers) => edges.may_be_worth(id),
                         (false, _) => true,
                     }
                 {
-                    edges.push(part, from.id, slot.id);
+                    edges.push(part, from.id, id);
                 }
             }
-            Met::Block { slot, tag, known } => {
+            Met::Block { id, start, tag, known } => {
                 if let Some((edges, part)) = edges
-                    && links.holds_at(slot, tag, address)
+                    && links.holds_at(start, tag, address)
                 {
-                    let known = known || self.phase == Phase::Rest && slot.id <= from.id;
+                    let known = known || self.phase == Phase::Rest && id <= from.id;
                     let leads = || {
                         object_of(tag).and_then(|kind| links.get(kind)).is_some_and(|lead| !lead.is_leaf())
                     };
-                    if edges.is_worth(slot.id) || !known && leads() {
-                        edges.push(part, from.id, slot.id);
+                    if edges.is_worth(id) || !known && leads() {
+                        edges.push(part, from.id, id);
                     }
                 }
             }
@@ -433,9 +432,12 @@ impl Search {
         let from = Source { id: slot.id, kind: None, part, role, bound };
         let (end, keys) = self.end(around, slot, bound, table);
         let led = self.range(around, (slot.start, end), from);
-        self.natives.end(slot.id);
+        let leads = self.natives.end(slot.id);
         if let Some((edges, part)) = self.edges.as_mut().zip(part) {
             edges.end(part, slot.id);
+            if leads {
+                edges.has_list(slot.id);
+            }
         }
         if keys && end - slot.start <= LARGEST_TABLE && led == Led::Somewhere {
             self.names(around, slot.start, end - slot.start);
@@ -501,8 +503,12 @@ impl Search {
     fn range(&mut self, around: Around<'_, '_>, range: (u64, u64), from: Source) -> Led {
         let mut led = Led::Nowhere;
         let mut window = std::mem::replace(&mut self.window, Window::new(0));
+        let (start, length) = (range.0, range.1 - range.0);
         window.words_before(around.reader, range, from.bound, |_, stored| {
-            if self.follow(&around, &from, stored) == Led::Somewhere {
+            // Many C++ records point into themselves.
+            if stored.wrapping_sub(start) < length {
+                led = Led::Somewhere;
+            } else if self.follow(&around, &from, stored) == Led::Somewhere {
                 led = Led::Somewhere;
             }
         });
@@ -513,6 +519,7 @@ impl Search {
     /// Claims what blocks that are owned lead to, level by level: what was owned by objects first. It may read `most_read` bytes.
     pub(crate) fn levels(mut self, around: Around<'_, '_>, most_read: u64) -> (Owned, Option<Samples>) {
         self.spare.grow(around.index.slots());
+        self.natives.finish();
         let limit = around.reader.effort().saturating_add(most_read);
         while !self.claims.next.is_empty() || self.claims.take_inside(around.index) {
             self.found.levels += 1;
@@ -522,7 +529,8 @@ impl Search {
             }
             self.level(around);
         }
-        let graph = self.edges.map(Edges::finish);
+        let natives = self.natives;
+        let graph = self.edges.map(|edges| edges.finish(natives));
         (Owned { graph, tables: self.claims.tables, ..self.found }, self.samples)
     }
 
@@ -530,6 +538,7 @@ impl Search {
         let spare = std::mem::take(&mut self.spare);
         let mut now = std::mem::replace(&mut self.claims.next, spare);
         let (mut from, mut near) = (0, Near::default());
+        let mut cursors = natives::Cursors::default();
         while let Some(id) = now.take(from) {
             from = id + 1;
             let pool = id >= self.outside;
@@ -538,8 +547,8 @@ impl Search {
             }
             let Some(kind) = owner_of(around.index.tag(id)) else { continue };
             let claims = &mut self.claims;
-            let known =
-                !pool && self.natives.below(id, |target, place| claims.claim(&around, (target, place), kind));
+            let mut claim = |target, place| claims.claim(&around, (target, place), kind);
+            let known = !pool && self.natives.below(id, &mut cursors, &mut claim);
             if !known && let Some(slot) = around.index.slot_near(id, &mut near) {
                 let bound = around.index.end_near(&near);
                 let (end, _) = self.end(around, slot, bound, false);

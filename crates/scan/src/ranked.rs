@@ -1,24 +1,23 @@
 //! Bits that can be counted: how many are set before a place, and where the one of a given number is.
 //!
-//! An eighth more than the bits themselves: the chunks of a heap (one bit for each 16 bytes) and the blocks that lead to others.
+//! Half as much again as the bits themselves, so that one word of them has to be counted: the chunks of a heap (one bit for each 16 bytes) and the blocks that lead to others.
 
-/// Bits, and how many are set before each 256.
+/// Bits, and how many are set before each word of them.
 #[derive(Debug, Default)]
 pub(crate) struct Ranked {
     pub(crate) bits: Vec<u64>,
     before: Vec<u32>,
 }
 
-const WORDS: usize = 4;
 /// Words that are looked at one by one before a bit is searched by its number.
 const LOOK: usize = 32;
 
 impl Ranked {
     pub(crate) fn new(bits: Vec<u64>) -> Self {
         let mut sum = 0;
-        let before = bits.chunks(WORDS).map(|words| {
+        let before = bits.iter().map(|word| {
             let before = sum;
-            sum += words.iter().map(|word| word.count_ones()).sum::<u32>();
+            sum += word.count_ones();
             before
         });
         let before = before.collect();
@@ -43,11 +42,10 @@ impl Ranked {
     }
 
     /// How many begin at or before bit `at`.
+    #[inline]
     pub(crate) fn rank(&self, at: usize) -> u32 {
         let word = at / 64;
-        let group = word / WORDS;
-        let whole: u32 = self.bits[group * WORDS..word].iter().map(|bits| bits.count_ones()).sum();
-        self.before[group] + whole + (self.bits[word] & (u64::MAX >> (63 - at % 64))).count_ones()
+        self.before[word] + (self.bits[word] & (u64::MAX >> (63 - at % 64))).count_ones()
     }
 
     /// The last bit set at or before `at`, of number `number`: mostly in the same word, or not far before.
@@ -99,16 +97,12 @@ impl Ranked {
 
     /// The bit of number `number`.
     pub(crate) fn select(&self, number: u32) -> Option<usize> {
-        let group = self.before.partition_point(|before| *before <= number).checked_sub(1)?;
-        let mut left = number - self.before[group];
-        for (offset, bits) in self.bits[group * WORDS..].iter().take(WORDS).enumerate() {
-            if left < bits.count_ones() {
-                let mut rest = *bits;
-                (0..left).for_each(|_| rest &= rest - 1);
-                return Some((group * WORDS + offset) * 64 + rest.trailing_zeros() as usize);
-            }
-            left -= bits.count_ones();
-        }
-        None
+        let word = self.before.partition_point(|before| *before <= number).checked_sub(1)?;
+        let mut bits = *self.bits.get(word)?;
+        let left = number - self.before[word];
+        (left < bits.count_ones()).then(|| {
+            (0..left).for_each(|_| bits &= bits - 1);
+            word * 64 + bits.trailing_zeros() as usize
+        })
     }
 }

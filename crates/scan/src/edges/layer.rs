@@ -180,7 +180,8 @@ impl Layer {
     }
 
     pub(crate) fn own_bytes(&self) -> u64 {
-        u64::from(self.stream.end()) + (self.begins.capacity() * size_of::<u32>()) as u64
+        u64::from(self.stream.end())
+            + (self.begins.capacity() * size_of::<u32>()) as u64
             + self.long.own_bytes()
     }
 

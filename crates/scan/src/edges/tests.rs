@@ -26,7 +26,7 @@ fn graph(lists: &BTreeMap<u32, Vec<u32>>) -> Graph {
         }
         edges.keep(now, 0, u32::MAX);
     }
-    edges.finish()
+    edges.finish(Natives::new(u64::MAX))
 }
 
 proptest! {
@@ -95,7 +95,7 @@ fn what_leads_nowhere_is_forgotten_and_what_is_put_off_is_not_written() {
     assert_eq!(worth(&edges), [301, 302, 303, 304, 308]);
     assert_eq!(edges.forget_dead_ends(10), 1, "303: it led to 305 alone");
     assert_eq!(edges.forget_dead_ends(10), 0);
-    let graph = edges.finish();
+    let graph = edges.finish(Natives::new(u64::MAX));
     assert_eq!(graph.len(), 3);
     let mut cursors = Cursors::default();
     assert_eq!(below(&graph, 304, &mut cursors), [303, 700]);
@@ -123,7 +123,7 @@ fn who_leads_to_what_is_put_off_is_kept_whoever_is_asked_for_meanwhile() {
     edges.keep(Part::Pools, 0, 10);
     assert!(edges.is_worth(301), "it leads to 401, which leads nowhere, but it is asked for");
     edges.forget_dead_ends(10);
-    let graph = edges.finish();
+    let graph = edges.finish(Natives::new(u64::MAX));
     let mut cursors = Cursors::default();
     assert_eq!(below(&graph, 300, &mut cursors), [400]);
     assert_eq!(below(&graph, 400, &mut cursors), [2]);
@@ -131,14 +131,16 @@ fn who_leads_to_what_is_put_off_is_kept_whoever_is_asked_for_meanwhile() {
 
 #[test]
 fn without_room_there_is_no_list_at_all() {
-    let mut edges = Edges::new(1000);
+    let mut edges = Edges::new(400);
     edges.grow(1000);
-    edges.push(Part::Objects, 1, 2);
-    edges.end(Part::Objects, 1);
+    for id in 1..=CHECKED as u32 {
+        edges.push(Part::Objects, id, 2);
+        edges.end(Part::Objects, id);
+    }
     assert!(edges.full);
-    edges.push(Part::Objects, 3, 4);
-    edges.end(Part::Objects, 3);
-    let graph = edges.finish();
+    edges.push(Part::Objects, 300, 4);
+    edges.end(Part::Objects, 300);
+    let graph = edges.finish(Natives::new(u64::MAX));
     assert!(graph.full && graph.len() == 0);
     assert!(below(&graph, 1, &mut Cursors::default()).is_empty());
 }
@@ -160,7 +162,7 @@ fn lists_made_in_any_order_are_read_back_and_those_of_a_pool_that_is_put_off_lat
     edges.take_up(600..700);
     list(&mut edges, 610, 4);
     edges.keep(Part::Pools, 700, 10);
-    let graph = edges.finish();
+    let graph = edges.finish(Natives::new(u64::MAX));
     let mut cursors = Cursors::default();
     for (id, wanted) in [(305, 400), (400, 510), (410, 520), (510, 1), (520, 2), (610, 4)] {
         assert_eq!(below(&graph, id, &mut cursors), [wanted], "{id}");
