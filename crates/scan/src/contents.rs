@@ -2,7 +2,6 @@
 
 use crate::beside::Turn;
 use crate::cache;
-use crate::edges::Until;
 use crate::heap::{Candidates, Heap, Walk, Walker};
 use crate::index::{Index, Leads, POOL_HEAD, Pool, RAW, Tag, object_tag};
 use crate::layout::{Layout, Region};
@@ -22,9 +21,6 @@ const WINDOW: u64 = 1 << 20;
 
 /// Bytes of them that are looked at right after they were read, while even the nearest of those caches has them.
 const PIECE: u64 = 128 << 10;
-
-/// Windows for which a pool waits that leads into one that was not read yet.
-const MOST_WINDOWS: usize = 4;
 
 /// What was seen of the pools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,25 +116,14 @@ struct Filler<'a, 'b> {
     most: u64,
 }
 
-/// A pool that led into one that was not read yet: it is followed once more when that was.
-struct PutOff {
-    pool: Pool,
-    tags: Vec<Tag>,
-    bytes: Vec<u8>,
-    /// Where it led to what was not read yet.
-    waits: u64,
-    /// Windows that came since.
-    windows: usize,
-}
-
 /// A pool of a window: where its bytes begin there and how many there are, and which tags are those of its blocks.
 struct Loaded {
     pool: Pool,
     at: usize,
     length: usize,
     tags: Range<usize>,
-    /// Which of its blocks lead somewhere, as far as they were followed; nothing once it is put off.
-    leads: Option<Leads>,
+    /// Which of its blocks lead somewhere, as far as they were followed.
+    leads: Leads,
 }
 
 impl<'a> Filler<'a, '_> {
@@ -157,14 +142,13 @@ impl<'a> Filler<'a, '_> {
 
     /// Pools are mapped downwards, and filled upwards in their arenas: so the oldest come first, which later ones lead to.
     fn pools(&mut self, places: &[Place], search: &mut Search) {
-        let (mut buffer, mut tags, mut put_off) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut buffer, mut tags) = (Vec::new(), Vec::new());
         for window in windows(places).into_iter().rev() {
             let places: Vec<Place> =
                 places[window].iter().copied().filter(|place| self.has_room(place.size)).collect();
             let (Some(first), Some(last)) = (places.first(), places.last()) else { continue };
             buffer.resize((last.address + last.size - first.address) as usize, 0);
             tags.clear();
-            let fresh = self.out.index.slots() as u32;
             let mut loaded = Vec::new();
             for piece in places.chunk_by(|one, next| one.address / PIECE == next.address / PIECE) {
                 let (from, to) = (piece[0].address, piece[piece.len() - 1].address + last.size);
@@ -186,46 +170,17 @@ impl<'a> Filler<'a, '_> {
             for Loaded { pool, tags: part, .. } in &loaded {
                 search.expect(self.links, pool, &tags[part.clone()]);
             }
-            let mut followed = self.wait(&mut put_off, search);
             for turn in Turn::ALL {
                 for Loaded { pool, at, length, tags: part, leads } in &mut loaded {
-                    let (tags, bytes) = (&tags[part.clone()], &buffer[*at..*at + *length]);
-                    let Some(before) = leads.filter(|_| search.has(pool, turn)) else { continue };
-                    let found = search.pool(self.around(), pool, (tags, bytes), (Some(turn), Until::Soon));
-                    *leads = found.ok().map(|now| before.max(now));
-                    if let Err(waits) = found {
-                        let (tags, bytes) = (tags.to_vec(), bytes.to_vec());
-                        put_off.push(PutOff { pool: *pool, tags, bytes, waits, windows: 1 });
+                    if search.has(pool, turn) {
+                        let (tags, bytes) = (&tags[part.clone()], &buffer[*at..*at + *length]);
+                        *leads = search.pool(self.around(), pool, (tags, bytes), turn).max(*leads);
                     }
                 }
             }
-            followed.extend(loaded.iter().filter_map(|loaded| Some((loaded.pool, loaded.leads?))));
-            search.settle(&mut self.out.index, &followed, fresh);
+            let followed = loaded.iter().map(|loaded| (loaded.pool, loaded.leads));
+            search.settle(&mut self.out.index, followed);
         }
-    }
-
-    /// Follows the pools that were put off and wait for one that is read by now. Gives those that are done; `put_off` are the
-    /// others, without those that waited too long.
-    fn wait(&self, put_off: &mut Vec<PutOff>, search: &mut Search) -> Vec<(Pool, Leads)> {
-        let mut followed = Vec::new();
-        put_off.retain_mut(|PutOff { pool, tags, bytes, waits, windows }| {
-            let until = if *windows < MOST_WINDOWS { Until::Soon } else { Until::End };
-            *windows += 1;
-            if self.out.index.is_expected(*waits) {
-                if until == Until::End {
-                    search.take_up(pool);
-                    search.put_off(self.links, pool, tags, until);
-                }
-                return until == Until::Soon;
-            }
-            search.take_up(pool);
-            match search.pool(self.around(), pool, (tags, bytes), (None, until)) {
-                Ok(leads) => followed.push((*pool, leads)),
-                Err(again) => *waits = again,
-            }
-            until == Until::Soon && followed.last().is_none_or(|(last, _)| last.number != pool.number)
-        });
-        followed
     }
 
     /// Takes a pool into the index. `bytes` begin `at` in the window, and `got` of them were read.
@@ -264,7 +219,7 @@ impl<'a> Filler<'a, '_> {
         let from = tags.len();
         tags.extend_from_slice(&own);
         let whole = own.len() * pool.block as usize + POOL_HEAD as usize <= length;
-        let leads = Some(if whole { Leads::Nowhere } else { Leads::Raw });
+        let leads = if whole { Leads::Nowhere } else { Leads::Raw };
         Some(Loaded { pool, at, length, tags: from..tags.len(), leads })
     }
 

@@ -12,9 +12,8 @@ mod tests;
 
 use crate::natives::{self, Natives};
 use crate::ranked::Ranked;
-use layer::{Apart, Cursor, LONGEST, Layer};
+use layer::{Cursor, LONGEST, Layer};
 use rustc_hash::FxHashSet;
-use std::ops::Range;
 
 /// Places in a stream are numbers of 32 bits.
 const MOST_BYTES: u64 = 2 << 30;
@@ -23,24 +22,23 @@ const ROUNDS: usize = 32;
 /// Own memory is looked at after each so many lists.
 const CHECKED: u64 = 64;
 
+/// Blocks whose lists are found together, as a power of two; and how much more of them where few have a list.
+const TOGETHER: u32 = 5;
+const SELDOM: u32 = 3;
 /// All lists.
 pub(crate) struct Edges {
     /// Blocks of pools, while those are read.
     pools: Layer,
-    /// Blocks of pools that led to one that was not read yet: these were read once more.
+    /// Blocks of pools that led into one that was not read yet: these were read once more.
     late: Layer,
     /// Objects that are not in pools.
     objects: Layer,
     /// Blocks that are none and not in pools, as far as they lead to objects.
     natives: Layer,
-    /// Blocks of pools that were put off, in any order.
-    others: Apart,
     /// Blocks that have a list.
     has: Vec<u64>,
     /// Those, and the ones that are asked for: it is worth remembering who leads to them.
     worth: Vec<u64>,
-    /// Of those, the ones of which this is not known yet, because they lead to what is put off.
-    open: Vec<u64>,
     /// Those that are asked for, and those that once were.
     asked: FxHashSet<u32>,
     unasked: Vec<u32>,
@@ -65,10 +63,6 @@ pub(crate) struct Edges {
 struct Draft {
     lists: Vec<Drafted>,
     targets: Vec<u32>,
-    /// How many of the first are left from before.
-    kept: usize,
-    /// Pools that were put off after lists were made for some of their blocks: those do not count.
-    void: Vec<Range<u32>>,
 }
 
 impl Draft {
@@ -77,29 +71,6 @@ impl Draft {
         let from = at.checked_sub(1).map_or(0, |before| self.lists[before].end as usize);
         &self.targets[from..self.lists[at].end as usize]
     }
-
-    fn is_void(&self, at: usize) -> bool {
-        at >= self.kept && self.void.iter().any(|pool| pool.contains(&self.lists[at].id))
-    }
-}
-
-/// How long a pool is put off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
-    /// It is followed again with the next ones.
-    Soon,
-    /// After all others.
-    End,
-}
-
-/// What is known of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
-    /// It leads to nothing that is asked for.
-    Dead,
-    /// It leads to one that is put off.
-    Open,
-    Sure,
 }
 
 /// A list: the block, and where the blocks it leads to end.
@@ -116,7 +87,6 @@ pub(crate) enum Part {
     Late,
     Objects,
     Natives,
-    Others,
 }
 
 impl Part {
@@ -129,14 +99,12 @@ impl Edges {
     /// With own memory of at most `most_bytes`.
     pub(crate) fn new(most_bytes: u64) -> Self {
         Self {
-            pools: Layer::default(),
-            late: Layer::default(),
-            objects: Layer::default(),
-            natives: Layer::default(),
-            others: Apart::default(),
+            pools: Layer::new(TOGETHER),
+            late: Layer::new(TOGETHER + SELDOM),
+            objects: Layer::new(TOGETHER),
+            natives: Layer::new(TOGETHER),
             has: Vec::new(),
             worth: Vec::new(),
-            open: Vec::new(),
             asked: FxHashSet::default(),
             unasked: Vec::new(),
             slots: 0,
@@ -156,7 +124,6 @@ impl Edges {
         if words > self.has.len() {
             self.has.resize(words, 0);
             self.worth.resize(words, 0);
-            self.open.resize(words, 0);
         }
         self.fresh = self.slots as u32;
         self.made.clear();
@@ -207,7 +174,6 @@ impl Edges {
     /// What was known of a block by what it leads to.
     fn forget(&mut self, id: u32) {
         clear(&mut self.has, id);
-        clear(&mut self.open, id);
         if !self.asked.contains(&id) {
             clear(&mut self.worth, id);
         }
@@ -219,87 +185,55 @@ impl Edges {
         self.draft.lists.len()
     }
 
-    /// Forgets the lists of a pool that will be followed once more: until then
-    /// those of its blocks that `lead` count as worth it.
-    pub(crate) fn put_off(&mut self, pool: Range<u32>, lead: impl Iterator<Item = u32>, until: Until) {
-        // Of the block that was read.
+    /// A block that was just followed led into a pool that was not read yet: its list is forgotten, and it counts as worth it
+    /// until it is followed once more.
+    pub(crate) fn put_off(&mut self, id: u32) {
+        self.draft.lists.pop_if(|list| list.id == id);
         self.draft.targets.truncate(self.draft.lists.last().map_or(0, |list| list.end as usize));
-        self.draft.void.push(pool);
-        for id in lead {
-            set(&mut self.worth, id);
-            if until == Until::Soon {
-                set(&mut self.open, id);
-            }
-        }
+        set(&mut self.worth, id);
     }
 
-    /// A pool that was put off is followed.
-    pub(crate) fn take_up(&mut self, blocks: Range<u32>) {
-        blocks.for_each(|id| self.forget(id));
+    /// A block that was put off was followed: it is worth what its list is.
+    pub(crate) fn take_up(&mut self, id: u32) {
+        self.forget(id);
     }
 
-    /// All pools that are looked at together were followed; the first of them that was not put off before begins with block
-    /// `fresh`. Keeps the lists that lead to a block that is worth it, or to one below `unread`; those that lead to one that is
-    /// put off stay a draft.
-    pub(crate) fn keep(&mut self, part: Part, fresh: u32, unread: u32) {
-        let draft = std::mem::take(&mut self.draft);
-        draft.lists[..draft.kept].iter().for_each(|list| self.forget(list.id));
+    /// All pools that are looked at together were followed. Keeps the lists that lead to a block that is worth it, or to one below
+    /// `unread`.
+    pub(crate) fn keep(&mut self, part: Part, unread: u32) {
+        let mut draft = std::mem::take(&mut self.draft);
         self.spread(&draft, unread);
-        let (mut left, mut sure) = (Draft::default(), Vec::new());
-        for (at, Drafted { id, .. }) in draft.lists.iter().enumerate() {
-            match self.standing(*id) {
-                Standing::Dead => {}
-                Standing::Open | Standing::Sure if draft.is_void(at) => {}
-                Standing::Open => {
-                    left.targets.extend_from_slice(draft.targets_of(at));
-                    left.lists.push(Drafted { id: *id, end: left.targets.len() as u32 });
-                }
-                Standing::Sure => sure.push(at),
-            }
-        }
         // Blocks were followed in any order, and are written down in that of their numbers.
-        sure.sort_by_key(|at| draft.lists[*at].id);
-        for at in sure {
-            let Drafted { id, .. } = draft.lists[at];
-            let part = if at < draft.kept || id < fresh { Part::Others } else { part };
+        let mut kept: Vec<usize> =
+            (0..draft.lists.len()).filter(|at| self.is_worth(draft.lists[*at].id)).collect();
+        kept.sort_unstable_by_key(|at| draft.lists[*at].id);
+        for at in kept {
+            let id = draft.lists[at].id;
             draft.targets_of(at).chunks(LONGEST).for_each(|targets| self.write(part, id, targets));
         }
-        left.kept = left.lists.len();
-        self.draft = left;
+        draft.lists.clear();
+        draft.targets.clear();
+        self.draft = draft;
     }
 
-    #[inline]
-    fn standing(&self, id: u32) -> Standing {
-        match (self.is_worth(id), is_set(&self.open, id)) {
-            (false, _) => Standing::Dead,
-            (true, true) => Standing::Open,
-            (true, false) => Standing::Sure,
-        }
-    }
-
-    /// Every block of the draft stands as the best of those that it leads to, directly or through others.
+    /// Every block of the draft is worth it that leads to one that is, directly or through others.
     fn spread(&mut self, draft: &Draft, unread: u32) {
         // Most lead to nothing at once, and those that lead to them come after them.
         let mut left: Vec<usize> =
             (0..draft.lists.len()).filter(|at| self.is_open(draft, *at, unread)).collect();
         for round in 1..ROUNDS {
-            let mut new = false;
+            let before = left.len();
             left.reverse();
             left.retain(|at| {
-                let id = draft.lists[*at].id;
-                let now = self.standing(id);
-                let best = draft
-                    .targets_of(*at)
-                    .iter()
-                    .fold(now, |best, target| best.max(self.target(*target, unread)));
+                let leads = draft.targets_of(*at).iter().any(|target| self.is_target(*target, unread));
                 // After so many rounds, a long chain against the order: all of it counts.
-                if best > now || round + 1 == ROUNDS {
-                    self.stand(id, best);
-                    new = true;
+                let worth = leads || round + 1 == ROUNDS;
+                if worth {
+                    set(&mut self.worth, draft.lists[*at].id);
                 }
-                best < Standing::Sure
+                !worth
             });
-            if !new {
+            if left.len() == before {
                 break;
             }
         }
@@ -308,40 +242,27 @@ impl Edges {
     /// Looks at a list of the draft for the first time: whether more may become known of where it leads.
     fn is_open(&mut self, draft: &Draft, at: usize, unread: u32) -> bool {
         let id = draft.lists[at].id;
-        let now = self.standing(id);
-        let (mut best, mut open) = (now, false);
+        if self.is_worth(id) {
+            return false;
+        }
+        let mut open = false;
         for target in draft.targets_of(at) {
-            best = best.max(self.target(*target, unread));
-            if best == Standing::Sure {
-                break;
+            if self.is_target(*target, unread) {
+                set(&mut self.worth, id);
+                return false;
             }
             open = open || self.may_be_worth(*target);
         }
-        if best > now {
-            self.stand(id, best);
-        }
-        if best == Standing::Dead
-            && !open
-            && let Some(place) = id.checked_sub(self.fresh)
-        {
+        if !open && let Some(place) = id.checked_sub(self.fresh) {
             clear(&mut self.made, place);
         }
-        best < Standing::Sure && open
+        open
     }
 
-    /// How a block stands that others lead to.
+    /// Whether a block that others lead to is worth it.
     #[inline]
-    fn target(&self, id: u32, unread: u32) -> Standing {
-        if id < unread { Standing::Sure } else { self.standing(id) }
-    }
-
-    fn stand(&mut self, id: u32, standing: Standing) {
-        set(&mut self.worth, id);
-        if standing == Standing::Open {
-            set(&mut self.open, id);
-        } else {
-            clear(&mut self.open, id);
-        }
+    fn is_target(&self, id: u32, unread: u32) -> bool {
+        id < unread || self.is_worth(id)
     }
 
     /// Forgets lists that lead to nothing that is worth it: that was not known when they were written. Blocks below `unread`
@@ -370,7 +291,6 @@ impl Edges {
         };
         self.pools.each(&mut each);
         self.late.each(&mut each);
-        self.others.each(&mut each);
         end(worth, now, led);
         for id in &dead {
             self.forget(*id);
@@ -434,11 +354,10 @@ impl Edges {
             Part::Late => self.late.push(id, targets),
             Part::Objects => self.objects.push(id, targets),
             Part::Natives => self.natives.push(id, targets),
-            Part::Others => self.others.push(id, targets),
         }
         self.written += 1;
         if self.written.is_multiple_of(CHECKED) && self.own_bytes() > self.most_bytes {
-            (self.pools, self.late, self.objects, self.natives, self.others) = Default::default();
+            (self.pools, self.late, self.objects, self.natives) = Default::default();
             self.full = true;
         }
     }
@@ -446,8 +365,7 @@ impl Edges {
     /// Bytes this takes.
     pub(crate) fn own_bytes(&self) -> u64 {
         let layers = [&self.pools, &self.late, &self.objects, &self.natives];
-        let lists = layers.iter().map(|layer| layer.own_bytes()).sum::<u64>() + self.others.own_bytes();
-        lists + self.has.len() as u64 * 24
+        layers.iter().map(|layer| layer.own_bytes()).sum::<u64>() + self.has.len() as u64 * 16
     }
 
     /// A block that is no object and not in a pool leads to others that are none: that is remembered elsewhere.
@@ -461,12 +379,11 @@ impl Edges {
         self.full |= raw.full;
         let Self { pools, late, objects, natives, .. } = &mut self;
         [pools, late, objects, natives].into_iter().for_each(Layer::finish);
-        self.others.finish();
         if self.full {
             self.has = Vec::new();
         }
-        let Self { pools, late, objects, natives, others, has, full, .. } = self;
-        Graph { pools, late, objects, natives, raw, others, lists: Ranked::new(has), full }
+        let Self { pools, late, objects, natives, has, full, .. } = self;
+        Graph { pools, late, objects, natives, raw, lists: Ranked::new(has), full }
     }
 }
 
@@ -496,7 +413,6 @@ pub(crate) struct Graph {
     objects: Layer,
     natives: Layer,
     raw: Natives,
-    others: Apart,
     /// Blocks that have a list, each with its number.
     pub(crate) lists: Ranked,
     /// Whether there are no lists because they would have taken too much.
@@ -529,7 +445,7 @@ impl Graph {
     /// Bytes this takes.
     pub(crate) fn own_bytes(&self) -> u64 {
         let layers = [&self.pools, &self.late, &self.objects, &self.natives];
-        let lists = layers.iter().map(|layer| layer.own_bytes()).sum::<u64>() + self.others.own_bytes();
+        let lists = layers.iter().map(|layer| layer.own_bytes()).sum::<u64>();
         lists + self.raw.own_bytes() + self.lists.own_bytes()
     }
 
@@ -538,22 +454,19 @@ impl Graph {
         self.pools.each(&mut each);
         self.late.each(&mut each);
         self.objects.each(&mut each);
-        self.others.each(&mut each);
     }
 
     /// Calls `each` with every block that `id` leads to.
     pub(crate) fn below(&self, id: u32, what: What, cursors: &mut Cursors, mut each: impl FnMut(u32)) {
         let found = self.pools.visit(id, &mut cursors.pools, &mut each)
-            || self.late.visit(id, &mut cursors.late, &mut each)
-            || match what {
-                What::Object => self.objects.visit(id, &mut cursors.objects, &mut each),
-                What::Other => {
-                    self.raw.below(id, &mut cursors.raw, &mut |target, _| each(target));
-                    self.natives.visit(id, &mut cursors.natives, &mut each)
-                }
-            };
-        if !found {
-            self.others.visit(id, &mut each);
+            || self.late.visit(id, &mut cursors.late, &mut each);
+        match what {
+            _ if found => {}
+            What::Object => drop(self.objects.visit(id, &mut cursors.objects, &mut each)),
+            What::Other => {
+                self.raw.below(id, &mut cursors.raw, &mut |target, _| each(target));
+                self.natives.visit(id, &mut cursors.natives, &mut each);
+            }
         }
     }
 }

@@ -227,11 +227,6 @@ impl Index {
         self.reach(start, end);
     }
 
-    /// Whether `address` lies in a pool that is expected and was not added yet.
-    pub(crate) fn is_expected(&self, address: u64) -> bool {
-        self.directory.get(address) == EXPECTED
-    }
-
     /// Adds a pool with its blocks. Gives the number of the first, if there was room for it.
     pub(crate) fn add_pool(&mut self, (start, end): (u64, u64), block: u32, tags: &[Tag]) -> Option<u32> {
         let raw = tags.contains(&RAW);

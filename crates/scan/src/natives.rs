@@ -6,8 +6,8 @@
 
 use crate::edges::layer::{Cursor, LONGEST, Layer};
 
-/// A level is some blocks of many: so many times half as many are found together.
-const CLOSER: u32 = 2;
+/// Blocks whose lists are found together, as a power of two: a level is some blocks of many.
+const TOGETHER: u32 = 2;
 /// Own memory is looked at after each so many blocks.
 const CHECKED: u32 = 64;
 
@@ -65,7 +65,7 @@ pub(crate) struct Cursors {
 impl Natives {
     /// With own memory of at most `most_bytes`.
     pub(crate) fn new(most_bytes: u64) -> Self {
-        let lists = || Lists { layer: Layer::closer(CLOSER), ..Lists::default() };
+        let lists = || Lists { layer: Layer::new(TOGETHER), ..Lists::default() };
         Self { begins: lists(), insides: lists(), most_bytes, full: false, last: None }
     }
 

@@ -6,7 +6,7 @@
 
 use crate::beside::{Beside, Turn};
 use crate::claims::{Claims, place};
-use crate::edges::{Edges, Graph, Part, Until};
+use crate::edges::{Edges, Graph, Part};
 use crate::frontier::Frontier;
 use crate::index::{Index, Leads, Met, Near, POOL_HEAD, Pool, RAW, Slot, Tag, Wanted, object_of, owner_of};
 use crate::links::{HEAD, Lead, Links, Role, unmarked};
@@ -68,8 +68,9 @@ pub(crate) struct Search {
     edges: Option<Edges>,
     pub(crate) samples: Option<Samples>,
     found: Owned,
-    /// Where a word led into a pool that was not read yet; of several the lowest, which is read last.
-    unread: Option<u64>,
+    /// Whether a word led into a pool that was not read yet, and the blocks that had one.
+    unread: bool,
+    late: Frontier,
     /// The pools at hand, and whose turn it is.
     beside: Beside,
     turn: Turn,
@@ -121,7 +122,8 @@ impl Search {
                 graph: None,
                 tables: Frontier::default(),
             },
-            unread: None,
+            unread: false,
+            late: Frontier::default(),
             beside: Beside::default(),
             turn: Turn::Never,
             outside: 0,
@@ -151,6 +153,7 @@ impl Search {
         let slots = index.slots();
         self.claims.grow(slots);
         self.again.grow(slots);
+        self.late.grow(slots);
         if let (Some(samples), Some(edges)) = (self.samples.as_mut(), self.edges.as_mut()) {
             edges.grow(slots);
             samples.ask(edges);
@@ -177,64 +180,72 @@ impl Search {
         self.beside.has(pool, turn)
     }
 
-    /// Follows what the blocks of a pool lead to, those that have this turn or all: their tags, and the bytes of the pool as far
-    /// as they are there. Gives which lead somewhere; or where one led into a pool that was not read yet, and the pool is put off.
+    /// Follows what the blocks of a pool lead to that have this turn: their tags, and the bytes of the pool as far as they are there.
+    /// Gives which lead somewhere. Blocks that led into a pool that was not read yet are put off to the end.
     pub(crate) fn pool(
         &mut self,
         around: Around<'_, '_>,
         pool: &Pool,
         (tags, bytes): (&[Tag], &[u8]),
-        (turn, until): (Option<Turn>, Until),
-    ) -> Result<Leads, u64> {
-        (self.unread, self.turn) = (None, turn.unwrap_or(Turn::Never));
-        let part = Some(if self.phase == Phase::Pools { Part::Pools } else { Part::Late });
-        let first = turn.and_then(|_| self.beside.places(pool)).map(|places| places.start);
+        turn: Turn,
+    ) -> Leads {
+        self.turn = turn;
+        let Some(places) = self.beside.places(pool) else { return Leads::Objects };
         let mut leads = Leads::Nowhere;
-        let (size, bound) = (pool.block as usize, pool.end);
-        let blocks = bytes.get(POOL_HEAD as usize..).unwrap_or_default().chunks_exact(size);
-        for ((number, tag), block) in (0..).zip(tags).zip(blocks) {
-            let place = first.map(|first| first + number as usize);
-            if place.is_some_and(|place| self.beside.turn(place) != self.turn) {
+        for ((number, place), (tag, block)) in (0..).zip(places).zip(tags.iter().zip(blocks(pool, bytes))) {
+            if self.beside.turn(place) != turn {
                 continue;
             }
-            let (id, start) =
-                (pool.first + number, pool.start + POOL_HEAD + u64::from(number) * u64::from(pool.block));
-            if let Some(kind) = object_of(*tag) {
-                let slot = Slot { id, start, end: start + size as u64 };
-                let Some(lead) = around.links.get(kind).filter(|lead| !lead.is_leaf()) else { continue };
-                let part = part.filter(|_| lead.holds);
-                let from = Source { id, kind: Some(kind), part, role: Role::Any, bound };
-                leads = Leads::Objects;
-                let before = self.drafted();
-                self.small(around, block, (slot, lead), from);
-                let dull = self.drafted() == before
-                    && self.unread.is_none()
-                    && !self.edges.as_ref().is_some_and(|edges| edges.is_worth(id));
-                place.filter(|_| dull).into_iter().for_each(|place| self.beside.never(place));
-            } else if *tag == RAW || owner_of(*tag).is_some() {
-                leads = leads.max(Leads::Raw);
-                self.raw(around, block, start, Source { id, kind: None, part, role: Role::Any, bound });
-            }
-            if let Some(unread) = self.unread.filter(|_| self.phase == Phase::Pools) {
-                self.put_off(around.links, pool, tags, until);
-                return Err(unread);
+            let (id, before) = (pool.first + number, self.drafted());
+            leads = leads.max(self.block(around, pool, (number, *tag), block));
+            if self.unread && self.phase == Phase::Pools {
+                self.put_off(id, pool.start_of(number));
+            } else if turn != Turn::Raw && self.drafted() == before && !self.is_worth(id) {
+                self.beside.never(place);
             }
         }
-        if tags.len() * size + POOL_HEAD as usize > bytes.len() {
-            leads = leads.max(Leads::Raw);
-        }
-        Ok(leads)
+        leads
     }
 
-    /// A pool led to one that was not read yet.
-    pub(crate) fn put_off(&mut self, links: &Links, pool: &Pool, tags: &[Tag], until: Until) {
-        self.found.places.retain(|place| !(pool.start..pool.end).contains(&place.table));
-        let leads = |tag: Tag| match object_of(tag) {
-            Some(kind) => links.get(kind).is_some_and(|lead| !lead.is_leaf()),
-            None => tag == RAW || owner_of(tag).is_some(),
-        };
-        let blocks = pool.blocks().zip(tags).filter(|(_, tag)| leads(**tag)).map(|(id, _)| id);
-        self.edges.iter_mut().for_each(|edges| edges.put_off(pool.blocks(), blocks.clone(), until));
+    /// Follows what a block of a pool leads to.
+    #[inline]
+    fn block(
+        &mut self,
+        around: Around<'_, '_>,
+        pool: &Pool,
+        (number, tag): (u32, Tag),
+        block: &[u8],
+    ) -> Leads {
+        self.unread = false;
+        let (id, start, bound) = (pool.first + number, pool.start_of(number), pool.end);
+        let part = Some(if self.phase == Phase::Pools { Part::Pools } else { Part::Late });
+        if let Some(kind) = object_of(tag) {
+            let slot = Slot { id, start, end: start + u64::from(pool.block) };
+            let Some(lead) = around.links.get(kind).filter(|lead| !lead.is_leaf()) else {
+                return Leads::Nowhere;
+            };
+            let part = part.filter(|_| lead.holds);
+            let from = Source { id, kind: Some(kind), part, role: Role::Any, bound };
+            self.small(around, block, (slot, lead), from);
+            Leads::Objects
+        } else if tag == RAW || owner_of(tag).is_some() {
+            self.raw(around, block, start, Source { id, kind: None, part, role: Role::Any, bound });
+            Leads::Raw
+        } else {
+            Leads::Nowhere
+        }
+    }
+
+    /// A block that begins at `start` led into a pool that was not read yet.
+    fn put_off(&mut self, id: u32, start: u64) {
+        self.found.places.retain(|place| place.table != start);
+        self.edges.iter_mut().for_each(|edges| edges.put_off(id));
+        self.late.insert(id);
+    }
+
+    #[inline]
+    fn is_worth(&self, id: u32) -> bool {
+        self.edges.as_ref().is_some_and(|edges| edges.is_worth(id))
     }
 
     #[inline]
@@ -242,20 +253,13 @@ impl Search {
         self.edges.as_ref().map_or(0, Edges::drafted)
     }
 
-    /// A pool that was put off is going to be followed.
-    pub(crate) fn take_up(&mut self, pool: &Pool) {
-        self.edges.iter_mut().for_each(|edges| edges.take_up(pool.blocks()));
-    }
-
-    /// All pools that are looked at together were followed: what is known of each is written down. Those that were not put
-    /// off before have blocks from `fresh` on.
-    pub(crate) fn settle(&mut self, index: &mut Index, pools: &[(Pool, Leads)], fresh: u32) {
-        let part = if self.phase == Phase::Pools { Part::Pools } else { Part::Late };
-        self.edges.iter_mut().for_each(|edges| edges.keep(part, fresh, self.outside));
+    /// All pools that are looked at together were followed: what is known of each is written down.
+    pub(crate) fn settle(&mut self, index: &mut Index, pools: impl Iterator<Item = (Pool, Leads)>) {
+        self.edges.iter_mut().for_each(|edges| edges.keep(Part::Pools, self.outside));
         for (pool, leads) in pools {
             let Range { start, end } = pool.blocks();
             let worth = self.edges.as_ref().is_some_and(|edges| edges.some_worth(start, end));
-            index.settle(pool, *leads, worth);
+            index.settle(&pool, leads, worth);
         }
     }
 
@@ -274,7 +278,8 @@ impl Search {
                 }
             }
         }
-        if self.edges.is_some() && lead.is_container() {
+        // What led into a pool that was not read yet is followed once more.
+        if self.edges.is_some() && lead.is_container() && !(self.unread && self.phase == Phase::Pools) {
             self.container(around, block, (slot, lead), from);
         }
         if let Some((edges, part)) = self.edges.as_mut().zip(from.part) {
@@ -350,7 +355,7 @@ impl Search {
         let wanted = if edges.is_some() { Wanted::All } else { Wanted::Raw };
         match index.meet(address, wanted) {
             Met::Nothing => {}
-            Met::Unread => self.unread = Some(self.unread.map_or(address, |other| other.min(address))),
+            Met::Unread => self.unread = true,
             Met::Block { id, start, tag, known } if tag == RAW || owner_of(tag).is_some() => {
                 match (from.role, from.kind) {
                     (Role::Any, Some(kind)) if owns => {
@@ -391,29 +396,18 @@ impl Search {
         led
     }
 
-    /// All pools were read. Goes over what they left: objects elsewhere, and pools that led to ones that came later.
+    /// All pools were read. Goes over what they left: blocks that led to pools which came later, and objects elsewhere.
     pub(crate) fn rest<'a>(
         &mut self,
         reader: &Reader<'a>,
         index: &mut Index,
         (types, links): (&Types<'a>, &Links),
     ) {
-        self.phase = Phase::Late;
+        (self.phase, self.turn) = (Phase::Late, Turn::Never);
         self.beside.begin((0, 0), 1);
-        let (mut tags, mut buffer) = (Vec::new(), Vec::new());
-        let (pools, others) = index.rest();
-        let mut settled = Vec::new();
-        for pool in pools {
-            index.tags_of(&pool, &mut tags);
-            buffer.resize((pool.end - pool.start) as usize, 0);
-            let got = reader.fill(pool.start, &mut buffer);
-            self.take_up(&pool);
-            let around = Around { reader, index, types, links };
-            let leads = self.pool(around, &pool, (&tags, &buffer[..got]), (None, Until::End));
-            settled.extend(leads.ok().map(|leads| (pool, leads)));
-        }
-        self.settle(index, &settled, 0);
+        self.late(Around { reader, index, types, links });
         self.forget_dead_ends(index);
+        let others = index.outside_pools();
         (self.phase, self.turn) = (Phase::Rest, Turn::Never);
         let around = Around { reader, index, types, links };
         for number in &others {
@@ -421,6 +415,33 @@ impl Search {
         }
         for number in others {
             index.for_each_native(number, |slot, end| self.native(around, slot, end));
+        }
+    }
+
+    /// Follows the blocks that were put off.
+    fn late(&mut self, around: Around<'_, '_>) {
+        let (mut late, mut from) = (Vec::new(), 0);
+        while let Some(id) = self.late.take(from) {
+            late.push(id);
+            from = id + 1;
+        }
+        let mut bytes = Vec::new();
+        let mut rest = late.as_slice();
+        while let Some(pool) = rest.first().and_then(|id| around.index.pool_of(*id)) {
+            bytes.resize((pool.end - pool.start) as usize, 0);
+            let got = around.reader.fill(pool.start, &mut bytes);
+            let (these, others) = rest.split_at(rest.partition_point(|id| *id < pool.blocks().end));
+            for id in these {
+                let number = id - pool.first;
+                if let Some(block) = blocks(&pool, &bytes[..got]).nth(number as usize) {
+                    self.block(around, &pool, (number, around.index.tag(*id)), block);
+                }
+            }
+            rest = others;
+        }
+        if let Some(edges) = self.edges.as_mut() {
+            late.iter().for_each(|id| edges.take_up(*id));
+            edges.keep(Part::Late, self.outside);
         }
     }
 
@@ -597,4 +618,9 @@ impl Search {
             good * 4 > all
         })
     }
+}
+
+/// The blocks of a pool, as far as its bytes are there.
+fn blocks<'a>(pool: &Pool, bytes: &'a [u8]) -> std::slice::ChunksExact<'a, u8> {
+    bytes.get(POOL_HEAD as usize..).unwrap_or_default().chunks_exact(pool.block as usize)
 }

@@ -505,7 +505,9 @@ impl Finder<'_, '_, '_> {
                     let leading = some.iter().filter(|slot| self.words_of(**slot).is_some());
                     self.ground.reader.prepare(leading.map(|slot| slot.start));
                 }
-                for slot in some.iter().filter(|slot| !self.is_border(**slot)) {
+                for slot in
+                    some.iter().filter(|slot| !self.may_be_border(**slot) || !cut && !self.is_border(**slot))
+                {
                     sum += slot.end - slot.start;
                     let range = self.words_of(*slot).filter(|_| !cut).unwrap_or_default();
                     words.each(self.ground.reader, range, |stored| {
@@ -540,18 +542,20 @@ impl Finder<'_, '_, '_> {
         below.filter(|below| self.ground.index.tag(below.id) != FREE)
     }
 
-    /// Classes and namespaces of modules belong to the program, not to a container.
+    /// Classes, code and namespaces of modules belong to the program, not to a container. Any dict may be a namespace.
+    fn may_be_border(&self, slot: Slot) -> bool {
+        self.type_of(slot).is_some_and(|found| {
+            matches!(found.family(), Family::Type | Family::Dict)
+                || Some(found.address) == self.ground.code_type
+        })
+    }
+
     fn is_border(&self, slot: Slot) -> bool {
-        let Some(found) = self.type_of(slot) else { return false };
         let namespace =
             |at: u64| names::in_dict(self.ground.reader, self.version(), at, "__builtins__").is_some();
-        match found.family() {
-            Family::Type => true,
-            Family::Dict => namespace(object_at(self.ground, slot, found)),
-            Family::Int | Family::List | Family::Tuple | Family::Bytes | Family::Str | Family::Other => {
-                Some(found.address) == self.ground.code_type
-            }
-        }
+        self.type_of(slot).filter(|_| self.may_be_border(slot)).is_some_and(|found| {
+            found.family() != Family::Dict || namespace(object_at(self.ground, slot, found))
+        })
     }
 }
 

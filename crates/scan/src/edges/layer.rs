@@ -1,7 +1,5 @@
 //! Lists of blocks as bytes, each against the one before it: about two bytes a pointer (`edges.rs`).
 
-/// Blocks whose lists are found together, as a power of two: those before one of them have to be passed.
-const TOGETHER: u32 = 4;
 /// Blocks of one list; a longer one is several.
 pub(crate) const LONGEST: usize = 64;
 /// Bytes of one piece of a stream: it grows without being moved.
@@ -62,46 +60,30 @@ impl Before {
     }
 }
 
-/// Lists in any order, each with a mark.
+/// Pieces of long lists in the order of their blocks, each with a mark.
 #[derive(Default)]
-pub(crate) struct Apart {
+struct Long {
     stream: Stream,
     marks: Vec<Mark>,
 }
 
-impl Apart {
-    pub(crate) fn push(&mut self, id: u32, targets: &[u32]) {
+impl Long {
+    fn push(&mut self, id: u32, targets: &[u32]) {
         let (at, bytes) = self.stream.room();
         self.marks.push(Mark { id, at });
         write(bytes, Before::mark(id), id, targets);
     }
 
-    /// All lists are made: from now on they can be found.
-    pub(crate) fn finish(&mut self) {
-        self.marks.sort_unstable_by_key(|mark| (mark.id, mark.at));
-        self.marks.shrink_to_fit();
-    }
-
-    fn list(&self, mark: Mark, each: impl FnMut(u32)) {
-        let mut bytes = Bytes(self.stream.from(mark.at));
-        let (_, count) = bytes.head(Before::mark(mark.id));
-        bytes.list(count, Before::mark(mark.id), each);
-    }
-
-    /// Calls `each` with every block that `id` leads to, where the lists are in the order of their blocks.
-    pub(crate) fn visit(&self, id: u32, each: &mut impl FnMut(u32)) {
+    fn visit(&self, id: u32, each: &mut impl FnMut(u32)) {
         let from = self.marks.partition_point(|mark| mark.id < id);
         for mark in self.marks[from..].iter().take_while(|mark| mark.id == id) {
-            self.list(*mark, &mut *each);
+            let mut bytes = Bytes(self.stream.from(mark.at));
+            let (_, count) = bytes.head(Before::mark(id));
+            bytes.list(count, Before::mark(id), &mut *each);
         }
     }
 
-    /// Calls `each` with every block that has a list and each block it leads to.
-    pub(crate) fn each(&self, mut each: impl FnMut(u32, u32)) {
-        self.marks.iter().for_each(|mark| self.list(*mark, |below| each(mark.id, below)));
-    }
-
-    pub(crate) fn own_bytes(&self) -> u64 {
+    fn own_bytes(&self) -> u64 {
         u64::from(self.stream.end()) + (self.marks.capacity() * size_of::<Mark>()) as u64
     }
 }
@@ -115,26 +97,26 @@ pub(crate) struct Layer {
     begins: Vec<u32>,
     first: u32,
     before: Before,
-    /// Pieces of long lists: in the stream an empty list stands for them, so that nobody has to pass them.
-    long: Apart,
-    /// How many times half as many blocks are found together: for those who ask for a few here and there.
-    closer: u32,
+    /// In the stream an empty list stands for these, so that nobody has to pass them.
+    long: Long,
+    /// How many blocks are found together, as a power of two: the lists before one of them have to be passed.
+    together: u32,
 }
 
 impl Layer {
-    /// With `closer` times half as many blocks that are found together.
-    pub(crate) fn closer(closer: u32) -> Self {
-        Self { closer, ..Self::default() }
+    /// Two to the power of `together` blocks are found together.
+    pub(crate) fn new(together: u32) -> Self {
+        Self { together, ..Self::default() }
     }
 
     /// The blocks that `id` is found with.
     fn together(&self, id: u32) -> u32 {
-        id >> (TOGETHER - self.closer)
+        id >> self.together
     }
 
     /// What the first list of those that are found together is written against.
     fn begin(&self, together: u32) -> Before {
-        Before::mark(together << (TOGETHER - self.closer))
+        Before::mark(together << self.together)
     }
 
     pub(crate) fn push(&mut self, id: u32, targets: &[u32]) {
@@ -176,7 +158,7 @@ impl Layer {
     /// No more lists come.
     pub(crate) fn finish(&mut self) {
         self.begins.shrink_to_fit();
-        self.long.finish();
+        self.long.marks.shrink_to_fit();
     }
 
     pub(crate) fn own_bytes(&self) -> u64 {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 fn part(id: u32) -> Part {
-    [Part::Pools, Part::Late, Part::Objects, Part::Natives, Part::Others][id as usize % 5]
+    [Part::Pools, Part::Late, Part::Objects, Part::Natives][id as usize % 4]
 }
 
 fn below(graph: &Graph, id: u32, cursors: &mut Cursors) -> Vec<u32> {
@@ -19,12 +19,12 @@ fn below(graph: &Graph, id: u32, cursors: &mut Cursors) -> Vec<u32> {
 fn graph(lists: &BTreeMap<u32, Vec<u32>>) -> Graph {
     let mut edges = Edges::new(u64::MAX);
     edges.grow(1 << 20);
-    for now in [Part::Pools, Part::Late, Part::Objects, Part::Natives, Part::Others] {
+    for now in [Part::Pools, Part::Late, Part::Objects, Part::Natives] {
         for (id, targets) in lists.iter().filter(|(id, _)| part(**id) == now) {
             targets.iter().for_each(|target| edges.push(now, *id, *target));
             edges.end(now, *id);
         }
-        edges.keep(now, 0, u32::MAX);
+        edges.keep(now, u32::MAX);
     }
     edges.finish(Natives::new(u64::MAX))
 }
@@ -41,7 +41,7 @@ proptest! {
         let mut all = Vec::new();
         graph.each_object(|id, below| all.push((id, below)));
         let of = |wanted: Part| lists.iter().filter(move |(id, _)| part(**id) == wanted);
-        let objects = [Part::Pools, Part::Late, Part::Objects, Part::Others].into_iter().flat_map(of);
+        let objects = [Part::Pools, Part::Late, Part::Objects].into_iter().flat_map(of);
         let wanted: Vec<(u32, u32)> = objects.flat_map(|(id, list)| list.iter().map(|below| (*id, *below))).collect();
         prop_assert_eq!(all, wanted);
         let mut cursors = Cursors::default();
@@ -84,14 +84,14 @@ fn what_leads_nowhere_is_forgotten_and_what_is_put_off_is_not_written() {
     list(&mut edges, 303, &[305]);
     list(&mut edges, 304, &[303, 700]);
     list(&mut edges, 305, &[304]);
-    edges.push(Part::Pools, 306, 700);
-    edges.put_off(305..310, 305..310, Until::End);
-    edges.keep(Part::Pools, 0, 10);
+    edges.put_off(305);
+    edges.put_off(306);
+    edges.keep(Part::Pools, 10);
     let worth = |edges: &Edges| (300..310).filter(|id| edges.is_worth(*id)).collect::<Vec<u32>>();
-    assert_eq!(worth(&edges), [301, 302, 303, 304, 305, 306, 307, 308, 309]);
+    assert_eq!(worth(&edges), [301, 302, 303, 304, 305, 306]);
     assert!(edges.some_worth(640, 704) && !edges.some_worth(310, 700) && !edges.some_worth(300, 301));
     edges.ask(308);
-    edges.take_up(305..310);
+    (305..310).for_each(|id| edges.take_up(id));
     assert_eq!(worth(&edges), [301, 302, 303, 304, 308]);
     assert_eq!(edges.forget_dead_ends(10), 1, "303: it led to 305 alone");
     assert_eq!(edges.forget_dead_ends(10), 0);
@@ -115,12 +115,15 @@ fn who_leads_to_what_is_put_off_is_kept_whoever_is_asked_for_meanwhile() {
     edges.ask(400);
     list(&mut edges, 300, 400);
     list(&mut edges, 301, 401);
-    edges.put_off(400..402, 400..402, Until::Soon);
+    for id in [400, 401] {
+        list(&mut edges, id, 402);
+        edges.put_off(id);
+    }
     edges.ask_no_more(400);
-    edges.keep(Part::Pools, 0, 10);
-    edges.take_up(400..402);
+    edges.keep(Part::Pools, 10);
     list(&mut edges, 400, 2);
-    edges.keep(Part::Pools, 0, 10);
+    (400..402).for_each(|id| edges.take_up(id));
+    edges.keep(Part::Late, 10);
     assert!(edges.is_worth(301), "it leads to 401, which leads nowhere, but it is asked for");
     edges.forget_dead_ends(10);
     let graph = edges.finish(Natives::new(u64::MAX));
@@ -146,22 +149,24 @@ fn without_room_there_is_no_list_at_all() {
 }
 
 #[test]
-fn lists_made_in_any_order_are_read_back_and_those_of_a_pool_that_is_put_off_later_are_not() {
+fn lists_made_in_any_order_are_read_back_and_that_of_a_block_that_is_put_off_is_the_later_one() {
     let mut edges = Edges::new(u64::MAX);
     edges.grow(1000);
     let list = |edges: &mut Edges, id: u32, below: u32| {
         edges.push(Part::Pools, id, below);
         edges.end(Part::Pools, id);
     };
-    [(510, 1), (400, 510), (520, 2), (305, 400), (610, 3), (410, 520)]
-        .into_iter()
-        .for_each(|(id, below)| list(&mut edges, id, below));
+    for (id, below) in [(510, 1), (400, 510), (520, 2), (305, 400), (610, 3), (410, 520)] {
+        list(&mut edges, id, below);
+        if id == 610 {
+            edges.put_off(id);
+        }
+    }
     assert!(edges.may_be_worth(510) && !edges.may_be_worth(511));
-    edges.put_off(600..700, 610..612, Until::Soon);
-    edges.keep(Part::Pools, 0, 10);
-    edges.take_up(600..700);
+    edges.keep(Part::Pools, 10);
     list(&mut edges, 610, 4);
-    edges.keep(Part::Pools, 700, 10);
+    edges.take_up(610);
+    edges.keep(Part::Late, 10);
     let graph = edges.finish(Natives::new(u64::MAX));
     let mut cursors = Cursors::default();
     for (id, wanted) in [(305, 400), (400, 510), (410, 520), (510, 1), (520, 2), (610, 4)] {

@@ -1,6 +1,8 @@
 //! Ways over all blocks of an index, in the order of their addresses: all of them, or only where something is to be found.
 
-use super::{CHUNK_HEAD, Home, Index, Leads, RAW, Shape, Slot, Span, Tag, object_of, owner_of, pool_slot};
+use super::{
+    CHUNK_HEAD, Home, Index, Leads, POOL_HEAD, RAW, Shape, Slot, Span, Tag, object_of, owner_of, pool_slot,
+};
 use crate::ranked::Ranked;
 use std::ops::Range;
 
@@ -36,6 +38,12 @@ impl Pool {
     /// The numbers of its blocks.
     pub(crate) fn blocks(&self) -> Range<u32> {
         self.first..self.first + self.slots
+    }
+
+    /// Where a block begins.
+    #[inline]
+    pub(crate) fn start_of(&self, number: u32) -> u64 {
+        self.start + POOL_HEAD + u64::from(number) * u64::from(self.block)
     }
 }
 
@@ -90,23 +98,14 @@ impl Index {
         Some(Pool { number, start: span.start, end: span.end, block, first: span.first, slots: span.slots })
     }
 
-    /// The tags of a pool's blocks.
-    pub(crate) fn tags_of(&self, pool: &Pool, into: &mut Vec<Tag>) {
-        into.clear();
-        into.extend((pool.first..pool.first + pool.slots).map(|id| self.tag(id)));
+    /// The pool that a block is in.
+    pub(crate) fn pool_of(&self, id: u32) -> Option<Pool> {
+        self.pool(self.spans.partition_point(|span| span.first <= id).checked_sub(1)? as u32)
     }
 
-    /// What is not settled, in the order of its blocks' numbers: pools, and the numbers of heaps and mappings.
-    pub(crate) fn rest(&self) -> (Vec<Pool>, Vec<u32>) {
-        let open = self.spans.iter().enumerate().filter(|(_, span)| !span.known);
-        let (mut pools, mut others) = (Vec::new(), Vec::new());
-        for (number, _) in open {
-            match self.pool(number as u32) {
-                Some(pool) => pools.push(pool),
-                None => others.push(number as u32),
-            }
-        }
-        (pools, others)
+    /// The numbers of heaps and mappings, in the order of their blocks.
+    pub(crate) fn outside_pools(&self) -> Vec<u32> {
+        (0..self.spans.len() as u32).filter(|number| self.pool(*number).is_none()).collect()
     }
 
     /// Every object of a heap or a mapping, and its type; and where that ends.
