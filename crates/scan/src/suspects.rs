@@ -61,7 +61,7 @@ const SUSPECTS: [(&str, &str); 39] = [
 ];
 /// A type whose every object holds a cache: the label for it. C code has it, so no attribute leads there.
 const CACHES: (&str, &str, &str) = ("functools", "_lru_cache_wrapper", "lru_cache");
-/// Blocks followed from one container, and how many of them are read together.
+/// Blocks followed for one line, and how many of them are read together.
 const MOST_BLOCKS: usize = 20_000;
 const TOGETHER: usize = 64;
 /// Bytes that are read of a block that is no object.
@@ -269,12 +269,24 @@ impl Finder<'_, '_, '_> {
                 self.instances(place, *kind, instances, &mut found);
             }
         }
-        // One line tells of all of them: what several lead to counts once.
-        let mut seen = FxHashSet::default();
-        for at in &users.caches {
-            found.extend(self.cache(*at, &mut seen));
-        }
+        found.extend(self.caches(&users.caches));
         found
+    }
+
+    /// One line for all objects of [`CACHES`]: what several lead to counts once.
+    fn caches(&self, caches: &[u64]) -> Option<Suspect> {
+        let dicts: Vec<(u64, Slot)> = caches.iter().filter_map(|at| self.cache(*at)).collect();
+        let found = self.type_of(dicts.iter().max_by_key(|(count, _)| *count)?.1)?;
+        let (bytes, at_least) = self.reach(dicts.iter().map(|(_, slot)| *slot).collect());
+        Some(Suspect {
+            label: CACHES.2.to_owned(),
+            attribute: CACHES.2.to_owned(),
+            holder: String::new(),
+            container: found.name.clone(),
+            count: dicts.iter().map(|(count, _)| count).sum(),
+            bytes: Bytes(bytes),
+            at_least,
+        })
     }
 
     /// Whose names a dict keeps: a module's, or those of a class in one.
@@ -284,29 +296,19 @@ impl Finder<'_, '_, '_> {
         module.or_else(|| text("__module__").map(|module| format!("class of {module}"))).unwrap_or_default()
     }
 
-    /// The largest dict that an object of [`CACHES`] points to.
-    fn cache(&self, at: u64, seen: &mut FxHashSet<u32>) -> Option<Suspect> {
+    /// The largest dict that an object of [`CACHES`] points to, and how many entries it has.
+    fn cache(&self, at: u64) -> Option<(u64, Slot)> {
         const FIELDS: u64 = 16;
         let slot = self.ground.index.find(at)?;
         let dicts =
             (2..FIELDS).map(|field| at + field * 8).filter(|place| *place < slot.end).filter_map(|place| {
                 let value = self.word(place).filter(|value| plausible(*value))?;
                 let slot = self.ground.index.find(value)?;
-                let found = self.ground.types.get(object_of(self.ground.index.tag(slot.id))?)?;
+                let found = self.type_of(slot)?;
                 let is_dict = found.family() == Family::Dict && object_at(self.ground, slot, found) == value;
-                is_dict.then(|| Some((self.word(value + DICT_USED)?, slot, found)))?
+                is_dict.then(|| Some((self.word(value + DICT_USED)?, slot)))?
             });
-        let (count, slot, found) = dicts.max_by_key(|(count, ..)| *count).filter(|(count, ..)| *count > 0)?;
-        let (bytes, at_least) = self.reach(slot, seen);
-        Some(Suspect {
-            label: CACHES.2.to_owned(),
-            attribute: CACHES.2.to_owned(),
-            holder: String::new(),
-            container: found.name.clone(),
-            count,
-            bytes: Bytes(bytes),
-            at_least,
-        })
+        dicts.max_by_key(|(count, _)| *count).filter(|(count, _)| *count > 0)
     }
 
     /// Who uses these tables: dicts with a table of their own, and classes whose instances share one.
@@ -444,7 +446,7 @@ impl Finder<'_, '_, '_> {
             return None;
         }
         let count = self.entries(found, slot, value)?;
-        let (bytes, at_least) = self.reach(slot, &mut FxHashSet::default());
+        let (bytes, at_least) = self.reach(vec![slot]);
         let (attribute, label) = SUSPECTS[suspect];
         Some(Suspect {
             label: label.to_owned(),
@@ -490,17 +492,17 @@ impl Finder<'_, '_, '_> {
             && (!short || length <= BLOCK)
     }
 
-    /// Bytes of all blocks reached from one that were not `seen`, classes and modules left out, up to a bound: the nearest first.
-    fn reach(&self, from: Slot, seen: &mut FxHashSet<u32>) -> (u64, bool) {
-        let most = seen.len() + MOST_BLOCKS;
-        let mut level: Vec<Slot> = seen.insert(from.id).then_some(from).into_iter().collect();
+    /// Bytes of all blocks reached from some, classes and modules left out, up to a bound: the nearest first.
+    fn reach(&self, from: Vec<Slot>) -> (u64, bool) {
+        let mut seen: FxHashSet<u32> = FxHashSet::default();
+        let mut level: Vec<Slot> = from.into_iter().filter(|slot| seen.insert(slot.id)).collect();
         let mut words = Words::default();
         let (mut sum, mut cut) = (0, false);
         while !level.is_empty() {
             level.sort_unstable_by_key(|slot| slot.start);
             let mut next = Vec::new();
             for some in level.chunks(TOGETHER) {
-                cut = cut || seen.len() >= most || self.ground.reader.effort() > self.limit;
+                cut = cut || seen.len() >= MOST_BLOCKS || self.ground.reader.effort() > self.limit;
                 if !cut {
                     let leading = some.iter().filter(|slot| self.words_of(**slot).is_some());
                     self.ground.reader.prepare(leading.map(|slot| slot.start));
