@@ -283,7 +283,7 @@ impl Finder<'_, '_, '_> {
             attribute: CACHES.2.to_owned(),
             holder: String::new(),
             container: found.name.clone(),
-            count: dicts.iter().map(|(count, _)| count).sum(),
+            count: dicts.iter().fold(0, |sum, (count, _)| sum.saturating_add(*count)),
             bytes: Bytes(bytes),
             at_least,
         })

@@ -134,7 +134,7 @@ fn who_leads_to_what_is_put_off_is_kept_whoever_is_asked_for_meanwhile() {
 
 #[test]
 fn without_room_there_is_no_list_at_all() {
-    let mut edges = Edges::new(400);
+    let mut edges = Edges::new(300);
     edges.grow(1000);
     for id in 1..=CHECKED as u32 {
         edges.push(Part::Objects, id, 2);
