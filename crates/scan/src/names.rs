@@ -109,17 +109,42 @@ fn index_width(size: u64) -> u64 {
 }
 
 /// The value of a dict under a name. Only combined tables: those of modules and classes.
-pub(crate) fn in_dict(reader: &Reader<'_>, version: Version, dict: u64, name: &str) -> Option<u64> {
-    if !plausible(dict) {
-        return None;
+///
+/// Such names are one text each in the whole interpreter: where it is known, no other key has to be read.
+pub(crate) fn in_dict(reader: &Reader<'_>, version: Version, dict: u64, name: &'static str) -> Option<u64> {
+    let entries = first_entries(reader, version, dict)?;
+    let is_name = |key: u64| {
+        reader.word(key.checked_add(16)?).filter(|length| *length == name.len() as u64)?;
+        text(reader, version, key).filter(|text| text == name)
+    };
+    let known = reader.text_of(name);
+    let usual = entries.iter().find(|(key, _)| Some(*key) == known && is_name(*key).is_some());
+    let (key, value) = usual.or_else(|| entries.iter().find(|(key, _)| is_name(*key).is_some()))?;
+    reader.remember_text(name, *key);
+    Some(*value)
+}
+
+/// Whether a dict has a name: by its text alone, once that is known.
+pub(crate) fn has_name(reader: &Reader<'_>, version: Version, dict: u64, name: &'static str) -> bool {
+    match reader.text_of(name) {
+        Some(known) => first_entries(reader, version, dict)
+            .is_some_and(|entries| entries.iter().any(|(key, _)| *key == known)),
+        None => in_dict(reader, version, dict, name).is_some(),
     }
-    let table = Table::read(reader, version, reader.word(dict + DICT_KEYS)?)?;
-    (0..table.count.min(MOST_ENTRIES)).find_map(|number| {
-        let (key, value) = table.entry(reader, number)?;
-        let same = reader.word(key.checked_add(16)?) == Some(name.len() as u64)
-            && text(reader, version, key).as_deref() == Some(name);
-        same.then_some(value)
-    })
+}
+
+/// The first keys and values of a dict, as many as are looked at.
+fn first_entries(reader: &Reader<'_>, version: Version, dict: u64) -> Option<Vec<(u64, u64)>> {
+    let keys = if plausible(dict) { reader.word(dict + DICT_KEYS) } else { None }?;
+    let table = Table::read(reader, version, keys)?;
+    let mut bytes = vec![0; (table.count.min(MOST_ENTRIES) * table.step) as usize];
+    if !reader.cached(table.entries, &mut bytes) {
+        return Some(
+            (0..table.count.min(MOST_ENTRIES)).map_while(|number| table.entry(reader, number)).collect(),
+        );
+    }
+    let entry = |entry: &[u8]| (word(entry, table.key as usize), word(entry, table.key as usize + 8));
+    Some(bytes.chunks_exact(table.step as usize).map(entry).collect())
 }
 
 /// Whether a dict is the namespace of a module: those begin with their own name.
@@ -174,7 +199,12 @@ pub(crate) fn pieces<const LENGTH: usize>(
 }
 
 /// The same as [`in_dict`] where the value is a text.
-pub(crate) fn text_in_dict(reader: &Reader<'_>, version: Version, dict: u64, name: &str) -> Option<String> {
+pub(crate) fn text_in_dict(
+    reader: &Reader<'_>,
+    version: Version,
+    dict: u64,
+    name: &'static str,
+) -> Option<String> {
     text(reader, version, in_dict(reader, version, dict, name)?)
 }
 

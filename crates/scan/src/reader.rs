@@ -1,6 +1,7 @@
 //! Reads of the target, counted, with a small cache for the places that are asked for again and again.
 
 use crate::memory::Memory;
+use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
 
 /// Addresses a user process can have on 64-bit Linux.
@@ -37,15 +38,32 @@ pub(crate) struct Reader<'a> {
     read_bytes: Cell<u64>,
     /// Page number and content, placed by the page number.
     pages: RefCell<Vec<(u64, Vec<u8>)>>,
+    /// Where the text of a name was found last.
+    texts: RefCell<FxHashMap<&'static str, u64>>,
 }
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(memory: &'a dyn Memory) -> Self {
-        Self { memory, reads: Cell::new(0), read_bytes: Cell::new(0), pages: RefCell::new(Vec::new()) }
+        Self {
+            memory,
+            reads: Cell::new(0),
+            read_bytes: Cell::new(0),
+            pages: RefCell::default(),
+            texts: RefCell::default(),
+        }
     }
 
     pub(crate) fn memory(&self) -> &'a dyn Memory {
         self.memory
+    }
+
+    /// Where the text of a name was found last.
+    pub(crate) fn text_of(&self, name: &str) -> Option<u64> {
+        self.texts.borrow().get(name).copied()
+    }
+
+    pub(crate) fn remember_text(&self, name: &'static str, address: u64) {
+        self.texts.borrow_mut().insert(name, address);
     }
 
     /// How many reads, and how many bytes.

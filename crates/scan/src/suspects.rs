@@ -291,7 +291,7 @@ impl Finder<'_, '_, '_> {
 
     /// Whose names a dict keeps: a module's, or those of a class in one.
     fn holder_of(&self, dict: u64) -> String {
-        let text = |name: &str| names::text_in_dict(self.ground.reader, self.version(), dict, name);
+        let text = |name: &'static str| names::text_in_dict(self.ground.reader, self.version(), dict, name);
         let module = text("__name__").map(|module| format!("module {module}"));
         module.or_else(|| text("__module__").map(|module| format!("class of {module}"))).unwrap_or_default()
     }
@@ -553,8 +553,7 @@ impl Finder<'_, '_, '_> {
     }
 
     fn is_border(&self, slot: Slot) -> bool {
-        let namespace =
-            |at: u64| names::in_dict(self.ground.reader, self.version(), at, "__builtins__").is_some();
+        let namespace = |at: u64| names::has_name(self.ground.reader, self.version(), at, "__builtins__");
         self.type_of(slot).filter(|_| self.may_be_border(slot)).is_some_and(|found| {
             found.family() != Family::Dict || namespace(object_at(self.ground, slot, found))
         })
