@@ -249,7 +249,8 @@ impl<'a> Filler<'a, '_> {
     fn single(&mut self, start: u64, end: u64) {
         let mut head = [0; 80];
         let got = self.reader.fill(start + 16, &mut head);
-        let found = self.types.classify(&head[..got], end - start - 16, &self.out.index);
+        let may_be_type = |address| self.out.index.may_be_type(address);
+        let found = self.types.classify(&head[..got], end - start - 16, &may_be_type);
         found.iter().for_each(|found| {
             self.types.leads(*found, &head[..got], end - start - 16);
         });

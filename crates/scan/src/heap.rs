@@ -188,7 +188,11 @@ impl Walker<'_, '_> {
             out.walk.live += chunk.size;
             let user = chunk.size - 8;
             let block = &chunk.peek[16..PEEK.min(chunk.size as usize + 8)];
-            let found = self.types.classify(block, user, self.index);
+            let may_be_type = |address: u64| match address.checked_sub(heap.first) {
+                Some(_) if address < chunk.at => out.slots.may_be_type(address - heap.start),
+                _ => self.index.may_be_type(address),
+            };
+            let found = self.types.classify(block, user, &may_be_type);
             if found.is_none()
                 && crate::cache::SIZES.contains(&chunk.size)
                 && self.candidates.len() < MOST_CANDIDATES

@@ -69,6 +69,10 @@ pub(crate) enum Home {
 
 /// Bytes of a chunk's header that do not belong to the program.
 pub(crate) const CHUNK_HEAD: u64 = 16;
+/// A block has at most so many bytes before a type that is in it (what allocators and the collector put there), and at least so
+/// many from where that begins.
+const MOST_BEFORE_TYPE: u64 = 64;
+const LEAST_TYPE: u64 = 296;
 /// Bytes of a pool's header.
 pub(crate) const POOL_HEAD: u64 = 48;
 
@@ -385,12 +389,15 @@ impl Index {
         (self.low..self.high).contains(&address)
     }
 
-    /// Whether `address` lies in a pool: nothing larger than 512 bytes begins there.
-    #[inline]
-    pub(crate) fn in_pool(&self, address: u64) -> bool {
+    /// Whether a type could be at `address`: that is in no block, or near the beginning of one that is large enough. Those of pools
+    /// never are.
+    pub(crate) fn may_be_type(&self, address: u64) -> bool {
         let entry = self.directory.get(address);
-        let is_pool = |number: usize| self.spans.get(number).is_some_and(Span::is_pool);
-        entry == EXPECTED || Self::number(entry).is_some_and(is_pool)
+        let fits = |slot: Slot| address - slot.start <= MOST_BEFORE_TYPE && slot.end - address >= LEAST_TYPE;
+        match Self::number(entry).and_then(|number| self.spans.get(number)) {
+            Some(span) => !span.is_pool() && Self::slot_in(span, address).is_some_and(fits),
+            None => entry != EXPECTED,
+        }
     }
 
     /// The number of the block that `address` lies in, and where it begins. Where it ends is seldom asked for.
@@ -511,6 +518,17 @@ impl HeapSlots {
         }
     }
 
+    /// Whether a type could be `offset` bytes into the heap, where all chunks up to there are known: near the beginning of one that
+    /// is large enough.
+    pub(crate) fn may_be_type(&self, offset: u64) -> bool {
+        let begins =
+            |at: &u64| self.bits.get((at / 64) as usize).is_some_and(|bits| bits >> (at % 64) & 1 == 1);
+        let place = offset / 16;
+        let mut before = (place.saturating_sub((CHUNK_HEAD + MOST_BEFORE_TYPE) / 16)..=place).rev();
+        let begin = before.find(begins).filter(|begin| begin * 16 + CHUNK_HEAD <= offset);
+        begin.is_some() && !(place + 1..place + LEAST_TYPE / 16).any(|at| begins(&at))
+    }
+
     /// Forgets all chunks that begin at or after `offset`, of which `keep` are before it.
     pub(crate) fn truncate(&mut self, offset: u64, keep: usize) {
         let word = (offset / 1024) as usize;
@@ -552,7 +570,9 @@ mod tests {
         assert_eq!(index.find(0x302_0000), None);
         assert_eq!(index.find_raw(0x200_4030), None, "an object is not raw");
         assert_eq!(index.find_raw(0x100_0050), None, "free");
-        assert!(index.in_pool(0x200_4030) && !index.in_pool(0x100_0010));
+        let may_be_type = [0x100_8010, 0x100_8050, 0x300_0020, 0x400_0000].map(|at| index.may_be_type(at));
+        let may_not = [0x100_0010, 0x100_8068, 0x200_4030, 0x301_0000].map(|at| index.may_be_type(at));
+        assert_eq!((may_be_type, may_not), ([true; 4], [false; 4]));
     }
 
     #[test]

@@ -264,7 +264,7 @@ impl<'a> Types<'a> {
     /// The tag of a whole block at `at`, if it is an object; takes note of it.
     #[inline]
     pub(crate) fn object(&mut self, block: &[u8], at: u64, index: &Index) -> Option<Tag> {
-        let found = self.classify(block, block.len() as u64, index)?;
+        let found = self.classify(block, block.len() as u64, &|address| index.may_be_type(address))?;
         let Known { tag, text, leads, .. } = self.near[found.0 as usize];
         if text {
             self.met(found, block, at);
@@ -330,9 +330,15 @@ impl<'a> Types<'a> {
         self.all.get(kind as usize)
     }
 
-    /// The type whose object lies in this block, given its first bytes and its whole size.
+    /// The type whose object lies in this block, given its first bytes and its whole size; `may_be` says by what is known of the
+    /// blocks so far whether a type could be at an address.
     #[inline]
-    pub(crate) fn classify(&mut self, head: &[u8], size: u64, index: &Index) -> Option<Found> {
+    pub(crate) fn classify(
+        &mut self,
+        head: &[u8],
+        size: u64,
+        may_be: &impl Fn(u64) -> bool,
+    ) -> Option<Found> {
         if self.type_type == 0 {
             return None;
         }
@@ -346,7 +352,7 @@ impl<'a> Types<'a> {
             if !self.version.lives(word(head, lead)) || !plausible(address) {
                 continue;
             }
-            let place = self.at(address, index);
+            let place = self.at(address, may_be);
             let known = &self.near[place];
             if known.lead == lead as u32 && u64::from(known.least) <= size {
                 return Some(Found(place as u32));
@@ -363,25 +369,25 @@ impl<'a> Types<'a> {
 
     /// Where the type at an address is found, or that there is none.
     #[inline]
-    fn at(&mut self, address: u64, index: &Index) -> usize {
+    fn at(&mut self, address: u64, may_be: &impl Fn(u64) -> bool) -> usize {
         let place = Known::place(address);
         if self.near[place].address != address {
-            self.near[place] = self.look_for(address, index);
+            self.near[place] = self.look_for(address, may_be);
         }
         place
     }
 
     #[cold]
-    fn look_for(&mut self, address: u64, index: &Index) -> Known {
-        let kind = self.known.get(&address).copied().or_else(|| self.look(address, index));
+    fn look_for(&mut self, address: u64, may_be: &impl Fn(u64) -> bool) -> Known {
+        let kind = self.known.get(&address).copied().or_else(|| self.look(address, may_be));
         let found = kind.and_then(|kind| Some(Known::new(kind, self.all.get(kind as usize)?, self.version)));
         found.unwrap_or(Known { address, ..Known::NOTHING })
     }
 
-    fn look(&mut self, address: u64, index: &Index) -> Option<u32> {
-        // A type object is far larger than what pools hand out, and written to: what points into code or constants (the
-        // tables of virtual functions of every C++ object) need not be read.
-        if index.in_pool(address) || !self.is_writable(address) {
+    fn look(&mut self, address: u64, may_be: &impl Fn(u64) -> bool) -> Option<u32> {
+        // A type object is written to: what points into code or constants (the tables of virtual functions of every C++ object)
+        // need not be read.
+        if !may_be(address) || !self.is_writable(address) {
             return None;
         }
         let found = self.read(address)?;
