@@ -7,7 +7,11 @@
 
 use crate::index::{FREE, GRAIN, POOL_HEAD, Pool, SHARE_SHIFT, Tag, object_of, share};
 use crate::links::Links;
+use crate::tags::NONE;
 use std::ops::Range;
+
+/// Tags whose turns are at hand.
+const LATELY: usize = 16;
 
 /// When a block is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,15 +82,16 @@ impl Beside {
     pub(crate) fn add(&mut self, pool: &Pool, tags: &[Tag], turn: impl Fn(Tag) -> Turn) {
         let Some(place) = self.place(pool) else { return };
         let (first, count) = (self.turns.len() as u32, tags.len() as u32);
-        let (mut last, mut turns) = (None, 0);
-        self.turns.extend(tags.iter().map(|tag| match last {
-            Some((known, found)) if known == *tag => found,
-            _ => {
-                let found = turn(*tag);
-                last = Some((*tag, found));
-                turns |= found.bit();
-                found
+        // The turns of tags that came lately, by their lowest bits.
+        let mut lately = [(NONE, Turn::Never); LATELY];
+        let mut turns = 0;
+        self.turns.extend(tags.iter().map(|tag| {
+            let known = &mut lately[usize::from(*tag) % LATELY];
+            if known.0 != *tag {
+                *known = (*tag, turn(*tag));
+                turns |= known.1.bit();
             }
+            known.1
         }));
         self.pools[place] = Blocks { first, count, share: share(pool.block), turns };
     }

@@ -6,11 +6,12 @@
 
 use crate::index::Tag;
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 
 const GROUP: usize = 256;
 const COLOURS: usize = 16;
 /// A place of a palette that is not taken; no block has this tag.
-const NONE: Tag = Tag::MAX;
+pub(crate) const NONE: Tag = Tag::MAX;
 
 /// The tags of 256 blocks. Of a group that is kept wide the palette is empty and the first bytes are its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +36,16 @@ impl Group {
         let shift = place % 2 * 4;
         let byte = &self.blocks[place / 2];
         byte.set(byte.get() & !(15 << shift) | (number as u8) << shift);
+    }
+
+    /// The same for some blocks one behind the other.
+    fn put_all(&self, places: Range<usize>, number: usize) {
+        let (first, last) = (places.start.next_multiple_of(2), places.end / 2 * 2);
+        if first > last {
+            return places.for_each(|place| self.put(place, number));
+        }
+        (places.start..first).chain(last..places.end).for_each(|place| self.put(place, number));
+        self.blocks[first / 2..last / 2].iter().for_each(|byte| byte.set((number << 4 | number) as u8));
     }
 
     /// The number of a tag in the palette, which takes it up while there is room.
@@ -176,9 +187,18 @@ impl Tags {
     /// Adds blocks to the last group, which has room for them.
     fn fill(&mut self, tags: &[Tag]) {
         let Some(group) = self.groups.last() else { return };
+        let from = self.count % GROUP;
+        if let Some(first) =
+            tags.first().filter(|first| tags.iter().all(|tag| tag == *first) && !group.is_wide())
+            && let Some(number) = group.number(*first)
+        {
+            group.put_all(from..from + tags.len(), number);
+            self.count += tags.len();
+            return;
+        }
         // Where the palette has the tags that came lately, by their lowest bits.
         let mut lately = [(NONE, 0); COLOURS];
-        for (place, tag) in (self.count % GROUP..).zip(tags) {
+        for (place, tag) in (from..).zip(tags) {
             let known = &mut lately[usize::from(*tag) % COLOURS];
             if known.0 == *tag {
                 group.put(place, known.1);
@@ -254,8 +274,8 @@ mod tests {
 
     /// Few kinds or many, in runs as pools have them.
     fn some_tags() -> impl Strategy<Value = Vec<Tag>> {
-        let run =
-            (0_u16..40, 1_usize..60).prop_map(|(tag, count)| [tag * 0x0666, 0x8000 | tag].repeat(count));
+        let run = (0_u16..40, 1_usize..60, 1_usize..3)
+            .prop_map(|(tag, count, kinds)| [tag * 0x0666, 0x8000 | tag][..kinds].repeat(count));
         proptest::collection::vec(run, 0..60).prop_map(|runs| runs.concat())
     }
 
@@ -266,7 +286,9 @@ mod tests {
         ) {
             let mut tags = Tags::default();
             tags.extend(&first);
-            second.iter().for_each(|tag| tags.push(*tag));
+            let (pushed, runs) = second.split_at(second.len() / 2);
+            pushed.iter().for_each(|tag| tags.push(*tag));
+            runs.chunk_by(|one, next| one == next).for_each(|run| tags.extend(run));
             let mut wanted = [first, second].concat();
             prop_assert_eq!(&all(&tags), &wanted);
             for (at, tag) in changes {
