@@ -203,10 +203,10 @@ impl Edges {
     pub(crate) fn keep(&mut self, part: Part, unread: u32) {
         let mut draft = std::mem::take(&mut self.draft);
         self.spread(&draft, unread);
-        // Blocks were followed in any order, and are written down in that of their numbers.
+        // Blocks were followed in a few turns, each in the order of their numbers, and are written down in that order.
         let mut kept: Vec<usize> =
             (0..draft.lists.len()).filter(|at| self.is_worth(draft.lists[*at].id)).collect();
-        kept.sort_unstable_by_key(|at| draft.lists[*at].id);
+        kept.sort_by_key(|at| draft.lists[*at].id);
         for at in kept {
             let id = draft.lists[at].id;
             draft.targets_of(at).chunks(LONGEST).for_each(|targets| self.write(part, id, targets));

@@ -479,15 +479,10 @@ impl Search {
         (slot.start + (length.min(size) & !7), table || head.is_some_and(few))
     }
 
+    /// Once is enough: what leads to what was forgotten takes little room, and to find it takes as long each time.
     fn forget_dead_ends(&mut self, index: &mut Index) {
-        const ROUNDS: usize = 4;
-        const FEW: u64 = 1 << 12;
         let Some(edges) = self.edges.as_mut() else { return };
-        for _ in 0..ROUNDS {
-            if edges.forget_dead_ends(self.outside) < FEW {
-                break;
-            }
-        }
+        edges.forget_dead_ends(self.outside);
         index.settle_again(|first, end| edges.some_worth(first, end));
     }
 
