@@ -1,0 +1,174 @@
+//! The blocks of pools: what they lead to, each read once, or twice where that was not read yet.
+
+use super::{Around, Phase, Search, Source};
+use crate::beside::Turn;
+use crate::edges::{Edges, Part};
+use crate::index::{Leads, POOL_HEAD, Pool, RAW, Slot, Tag, object_of, owner_of};
+use crate::links::{Lead, Role, unmarked};
+use crate::reader::word;
+use crate::suspects::{MOST_FOUND, Place};
+
+impl Search {
+    /// Follows what the blocks of a pool lead to that have this turn: their tags, and the bytes of the pool as far as they are there.
+    /// Gives which lead somewhere. Blocks that led into a pool that was not read yet are put off to the end.
+    pub(crate) fn pool(
+        &mut self,
+        around: Around<'_, '_>,
+        pool: &Pool,
+        (tags, bytes): (&[Tag], &[u8]),
+        turn: Turn,
+    ) -> Leads {
+        self.turn = turn;
+        let Some(places) = self.beside.places(pool) else { return Leads::Objects };
+        let mut leads = Leads::Nowhere;
+        for ((number, place), (tag, block)) in (0..).zip(places).zip(tags.iter().zip(blocks(pool, bytes))) {
+            if self.beside.turn(place) != turn {
+                continue;
+            }
+            let (id, before) = (pool.first + number, self.drafted());
+            leads = leads.max(self.block(around, pool, (number, *tag), block));
+            if self.unread && self.phase == Phase::Pools {
+                self.put_off(id, pool.start_of(number));
+            } else if turn != Turn::Raw && self.drafted() == before && !self.is_worth(id) {
+                self.beside.never(place);
+            }
+        }
+        leads
+    }
+
+    /// Follows what a block of a pool leads to.
+    #[inline]
+    fn block(
+        &mut self,
+        around: Around<'_, '_>,
+        pool: &Pool,
+        (number, tag): (u32, Tag),
+        block: &[u8],
+    ) -> Leads {
+        self.unread = false;
+        let (id, start, bound) = (pool.first + number, pool.start_of(number), pool.end);
+        let part = Some(if self.phase == Phase::Pools { Part::Pools } else { Part::Late });
+        if let Some(kind) = object_of(tag) {
+            let slot = Slot { id, start, end: start + u64::from(pool.block) };
+            let Some(lead) = around.links.get(kind).filter(|lead| !lead.is_leaf()) else {
+                return Leads::Nowhere;
+            };
+            let part = part.filter(|_| lead.holds);
+            let from = Source { id, kind: Some(kind), part, role: Role::Any, bound };
+            self.small(around, block, (slot, lead), from);
+            Leads::Objects
+        } else if tag == RAW || owner_of(tag).is_some() {
+            self.raw(around, block, start, Source { id, kind: None, part, role: Role::Any, bound });
+            Leads::Raw
+        } else {
+            Leads::Nowhere
+        }
+    }
+
+    /// A block that begins at `start` led into a pool that was not read yet.
+    fn put_off(&mut self, id: u32, start: u64) {
+        self.found.places.retain(|place| place.table != start);
+        self.edges.iter_mut().for_each(|edges| edges.put_off(id));
+        self.late.insert(id);
+    }
+
+    #[inline]
+    fn is_worth(&self, id: u32) -> bool {
+        self.edges.as_ref().is_some_and(|edges| edges.is_worth(id))
+    }
+
+    #[inline]
+    fn drafted(&self) -> usize {
+        self.edges.as_ref().map_or(0, Edges::drafted)
+    }
+
+    /// The words of an object that was read whole.
+    #[inline]
+    fn small(&mut self, around: Around<'_, '_>, block: &[u8], (slot, lead): (Slot, &Lead), from: Source) {
+        let last = lead.count_at().map_or(slot.end, |at| lead.end(slot, word(block, at as usize)));
+        for part in lead.parts() {
+            let (start, end) = around.links.place(part, slot);
+            let words = block.get((start - slot.start) as usize..(end.min(last) - slot.start) as usize);
+            let from = Source { role: part.role, ..from };
+            for stored in words.unwrap_or_default().as_chunks::<8>().0 {
+                let stored = u64::from_le_bytes(*stored);
+                if !self.beside.is_dull(unmarked(stored)) {
+                    self.follow(&around, &from, stored);
+                }
+            }
+        }
+        // What led into a pool that was not read yet is followed once more.
+        if self.edges.is_some() && lead.is_container() && !(self.unread && self.phase == Phase::Pools) {
+            self.container(around, block, (slot, lead), from);
+        }
+        if let Some((edges, part)) = self.edges.as_mut().zip(from.part) {
+            edges.end(part, from.id);
+        }
+    }
+
+    fn container(&mut self, around: Around<'_, '_>, block: &[u8], (slot, lead): (Slot, &Lead), from: Source) {
+        let head = block.get(lead.at as usize..).unwrap_or_default();
+        if around.reader.effort() < self.limit
+            && let Some(range) = around.links.new_table((around.reader, around.index), head, (slot, lead))
+        {
+            self.new_table(around, range, from);
+        }
+    }
+
+    /// The words of a raw block that was read whole.
+    #[inline]
+    fn raw(&mut self, around: Around<'_, '_>, block: &[u8], start: u64, from: Source) {
+        let names = &around.types.names;
+        let length =
+            around.links.length(block, block.len() as u64).map_or(block.len(), |length| length as usize);
+        let block = &block[..length.min(block.len())];
+        let unused = around.links.unused(block) / 8;
+        for (number, stored) in (0..).zip(block.as_chunks::<8>().0).skip(unused) {
+            let stored = u64::from_le_bytes(*stored);
+            if let Some(suspect) = names.get(stored)
+                && self.found.places.len() < MOST_FOUND
+            {
+                self.found.places.push(Place { suspect, value: start + (number + 1) * 8, table: start });
+                self.edges.iter_mut().for_each(|edges| edges.ask(from.id));
+            }
+            if !self.beside.is_dull(unmarked(stored)) {
+                self.follow(&around, &from, stored);
+            }
+        }
+        if let Some((edges, part)) = self.edges.as_mut().zip(from.part) {
+            edges.end(part, from.id);
+        }
+    }
+
+    /// Follows the blocks that were put off.
+    pub(super) fn late(&mut self, around: Around<'_, '_>) {
+        let (mut late, mut from) = (Vec::new(), 0);
+        while let Some(id) = self.late.take(from) {
+            late.push(id);
+            from = id + 1;
+        }
+        let mut bytes = Vec::new();
+        let mut rest = late.as_slice();
+        while let Some(pool) = rest.first().and_then(|id| around.index.pool_of(*id)) {
+            bytes.resize((pool.end - pool.start) as usize, 0);
+            let got = around.reader.fill(pool.start, &mut bytes);
+            let (these, others) = rest.split_at(rest.partition_point(|id| *id < pool.blocks().end));
+            for id in these {
+                let number = id - pool.first;
+                if let Some(block) = blocks(&pool, &bytes[..got]).nth(number as usize) {
+                    self.block(around, &pool, (number, around.index.tag(*id)), block);
+                }
+            }
+            rest = others;
+        }
+        if let Some(edges) = self.edges.as_mut() {
+            late.iter().for_each(|id| edges.take_up(*id));
+            edges.keep(Part::Late, self.outside);
+        }
+    }
+}
+
+/// The blocks of a pool, as far as its bytes are there.
+fn blocks<'a>(pool: &Pool, bytes: &'a [u8]) -> std::slice::ChunksExact<'a, u8> {
+    bytes.get(POOL_HEAD as usize..).unwrap_or_default().chunks_exact(pool.block as usize)
+}
