@@ -61,8 +61,9 @@ const SUSPECTS: [(&str, &str); 39] = [
 ];
 /// A type whose every object holds a cache: the label for it. C code has it, so no attribute leads there.
 const CACHES: (&str, &str, &str) = ("functools", "_lru_cache_wrapper", "lru_cache");
-/// Blocks followed for one line, and how many of them are read together.
+/// Blocks followed from one container, from all caches together, and how many of them are read at once.
 const MOST_BLOCKS: usize = 20_000;
+const MOST_CACHED: usize = 40_000;
 const TOGETHER: usize = 64;
 /// Bytes that are read of a block that is no object.
 const LARGEST_READ: u64 = 256 << 10;
@@ -277,7 +278,7 @@ impl Finder<'_, '_, '_> {
     fn caches(&self, caches: &[u64]) -> Option<Suspect> {
         let dicts: Vec<(u64, Slot)> = caches.iter().filter_map(|at| self.cache(*at)).collect();
         let found = self.type_of(dicts.iter().max_by_key(|(count, _)| *count)?.1)?;
-        let (bytes, at_least) = self.reach(dicts.iter().map(|(_, slot)| *slot).collect());
+        let (bytes, at_least) = self.reach(dicts.iter().map(|(_, slot)| *slot).collect(), MOST_CACHED);
         Some(Suspect {
             label: CACHES.2.to_owned(),
             attribute: CACHES.2.to_owned(),
@@ -446,7 +447,7 @@ impl Finder<'_, '_, '_> {
             return None;
         }
         let count = self.entries(found, slot, value)?;
-        let (bytes, at_least) = self.reach(vec![slot]);
+        let (bytes, at_least) = self.reach(vec![slot], MOST_BLOCKS);
         let (attribute, label) = SUSPECTS[suspect];
         Some(Suspect {
             label: label.to_owned(),
@@ -492,8 +493,9 @@ impl Finder<'_, '_, '_> {
             && (!short || length <= BLOCK)
     }
 
-    /// Bytes of all blocks reached from some, classes and modules left out, up to a bound: the nearest first.
-    fn reach(&self, from: Vec<Slot>) -> (u64, bool) {
+    /// Bytes of all blocks reached from some, classes and modules left out, up to a bound: the nearest first. About `most` blocks
+    /// are followed, and what they lead to is counted.
+    fn reach(&self, from: Vec<Slot>, most: usize) -> (u64, bool) {
         let mut seen: FxHashSet<u32> = FxHashSet::default();
         let mut level: Vec<Slot> = from.into_iter().filter(|slot| seen.insert(slot.id)).collect();
         let mut words = Words::default();
@@ -502,7 +504,7 @@ impl Finder<'_, '_, '_> {
             level.sort_unstable_by_key(|slot| slot.start);
             let mut next = Vec::new();
             for some in level.chunks(TOGETHER) {
-                cut = cut || seen.len() >= MOST_BLOCKS || self.ground.reader.effort() > self.limit;
+                cut = cut || seen.len() >= most || self.ground.reader.effort() > self.limit;
                 if !cut {
                     let leading = some.iter().filter(|slot| self.words_of(**slot).is_some());
                     self.ground.reader.prepare(leading.map(|slot| slot.start));
