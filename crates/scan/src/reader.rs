@@ -379,4 +379,19 @@ mod tests {
         assert_eq!(reader.word(0x10ffc), None);
         assert_eq!(reader.word(0x10ff8), Some(0x6161_6161_6161_6161));
     }
+
+    #[test]
+    fn pages_that_are_prepared_cost_one_read_and_a_hole_among_them_ends_it() {
+        let mut dump = Dump::new(Vec::new());
+        for page in [0x10, 0x20, 0x21, 0x40_u64] {
+            dump.push(page << 12, &page.to_le_bytes().repeat(512));
+        }
+        let reader = Reader::new(&dump);
+        reader.prepare([0x10_008, 0x20_010, 0x20_800, 0x21_000].into_iter());
+        assert_eq!(reader.spent(), (1, 3 << 12));
+        let words = [0x10_ff8, 0x20_000, 0x21_100].map(|at| reader.word(at));
+        assert_eq!((words, reader.spent().0), ([Some(0x10), Some(0x20), Some(0x21)], 1));
+        reader.prepare([0x30_000, 0x40_000].into_iter());
+        assert_eq!((reader.word(0x40_000), reader.word(0x30_000), reader.spent().0), (Some(0x40), None, 4));
+    }
 }
