@@ -274,8 +274,9 @@ impl Judge {
             forecast = None;
         }
         let periods = Periods::of(&self.need, facts, &self.context, self.axis);
-        let fill = fill(facts, &self.context, self.axis)
-            .filter(|_| matches!(kind, Kind::CacheFill | Kind::TooEarly | Kind::WarmUp));
+        let fill = fill(facts, &self.context, self.axis);
+        let beyond = fill.map(|fill| fill.bytes_per_example).zip(self.largest_example);
+        let fill = fill.filter(|_| matches!(kind, Kind::CacheFill | Kind::TooEarly | Kind::WarmUp));
         let decided_at = if kind == Kind::TooEarly { self.decided_at(seen, facts) } else { None };
         let story = Story {
             kind,
@@ -285,6 +286,7 @@ impl Judge {
             axis: self.axis,
             metric: &self.metric,
             fill,
+            beyond,
             outcome: &outcome,
             forecast: forecast.as_ref(),
             decided_at,
