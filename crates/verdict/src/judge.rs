@@ -387,7 +387,9 @@ const SPIKE_SHARE: f64 = 0.45;
 
 fn flat_kind(seen: &Assessment, facts: &Facts) -> Kind {
     let share = facts.peaks as f64 / (seen.samples.max(1)) as f64;
-    if facts.peaks > 0 && share <= SPIKE_SHARE { Kind::Spikes } else { Kind::Steady }
+    // What fell by more than its peaks are high has no level that they stand above.
+    let falls = facts.after_start - facts.end > facts.peak_height;
+    if facts.peaks > 0 && share <= SPIKE_SHARE && !falls { Kind::Spikes } else { Kind::Steady }
 }
 
 /// Judges one finished curve. Nothing in it says that it is finished, so a leak that would not be called yet while more

@@ -5,7 +5,7 @@ use crate::assess::Because;
 use crate::budget::{pass, pass_steps};
 use crate::phrases::{moved, number, size};
 use crate::verdict::{Explanation, Kind, RuledOut};
-use crate::words::Story;
+use crate::words::{NOT_ONE_LEVEL, Story};
 use lowtide_model::{Axis, Metric};
 
 /// A floor that is called flat may still move by this part of itself.
@@ -61,6 +61,14 @@ impl Story<'_> {
                 let over = self.length(f.last - f.first);
                 let moved = if self.bound() < 1.0 {
                     format!("the floor did not move over {over}")
+                } else if self.bound() > NOT_ONE_LEVEL * f.end {
+                    let falls = self.falls();
+                    let words = if falls {
+                        "the floor fell"
+                    } else {
+                        "what came went again: the floor does not keep rising"
+                    };
+                    format!("{words} over {over}")
                 } else {
                     format!(
                         "after its start the floor moved by no more than {} over {over}",

@@ -8,6 +8,7 @@ use crate::budget::{Fill, pass};
 use crate::facts::Facts;
 use crate::periods::{Periods, evaluations};
 use crate::phrases::{both, counted, duration, moved, number, parted, size};
+use crate::shapes::Shape;
 use crate::verdict::{Fits, Forecast, Kind, Outcome};
 use lowtide_model::{Axis, Context, Metric};
 
@@ -17,6 +18,14 @@ const SIZES_SHOWN: usize = 3;
 
 /// A rise that is over within this part of a curve is its start.
 const START: f64 = 0.1;
+
+/// A floor that moves by more than this part of itself stays at no level that could be told.
+pub(crate) const NOT_ONE_LEVEL: f64 = 0.1;
+
+/// A floor falls if its end is lower by this part of all that it moved.
+const MOST_OF_IT: f64 = 0.7;
+/// What came within a short first pass is worth a line from this part of all on.
+const CACHE_PART: f64 = 0.05;
 
 /// All a sentence may need.
 pub(crate) struct Story<'a> {
@@ -139,6 +148,7 @@ impl Story<'_> {
                     self.knee()
                 )
             }
+            Kind::Spikes | Kind::Steady if self.bound() > NOT_ONE_LEVEL * f.end => self.moving_headline(),
             Kind::Spikes if f.waves == 1 => format!(
                 "spikes: the floor stays at {}; one peak of about {} came and went",
                 size(f.end),
@@ -188,6 +198,20 @@ impl Story<'_> {
         if evaluations(self.context, self.facts.last).is_empty() { "save" } else { "evaluation" }
     }
 
+    pub(crate) fn falls(&self) -> bool {
+        self.facts.after_start - self.facts.end > MOST_OF_IT * self.bound()
+    }
+
+    /// Of a floor that moves and does not grow: it falls, or it comes and goes.
+    fn moving_headline(&self) -> String {
+        let (f, kind) = (self.facts, self.kind.word());
+        if self.falls() {
+            return format!("{kind}: {} fell from {} to {}", self.what(), size(f.after_start), size(f.end));
+        }
+        let low = self.seen.floor.y.iter().copied().fold(f64::INFINITY, f64::min);
+        format!("{kind}: {} comes and goes between {} and {}", self.what(), size(low), size(f.peak))
+    }
+
     fn leak_headline(&self) -> String {
         if let Some(e) = self.seen.events {
             return format!(
@@ -206,7 +230,7 @@ impl Story<'_> {
             );
         }
         let since = match self.seen.best().map(|b| b.shape) {
-            Some(crate::shapes::Shape::Late | crate::shapes::Shape::RampLate) => {
+            Some(Shape::Late | Shape::RampLate) => {
                 format!(" since {}", self.place(self.facts.growth.from))
             }
             _ => String::new(),
@@ -333,6 +357,7 @@ impl Story<'_> {
         lines.extend(self.restart_line());
         lines.extend(self.pass_line());
         lines.extend(self.fill_line());
+        lines.extend(self.short_pass_line());
         lines.extend(self.beyond_line());
         lines.extend(self.matters());
         lines.extend(self.count_line());
@@ -501,6 +526,25 @@ impl Story<'_> {
         let needs = |n: f64| format!("; {} need {}", counted(n, "example"), size(fill.needs(n)));
         let each = size(fill.bytes_per_example);
         Some(format!("{each} per example{}", fill.examples.map(needs).unwrap_or_default()))
+    }
+
+    /// A small data set is in memory before anybody looks: what came within its first pass may be a cache of it, and a larger
+    /// one would need more.
+    fn short_pass_line(&self) -> Option<String> {
+        let (f, pass) = (self.facts, pass(self.context, self.axis)?);
+        let examples = self.context.examples.filter(|_| self.kind.group() == crate::Group::Flat)?;
+        let came = f.after_start - f.start;
+        let short = pass <= START * (f.last - f.first) && came > (2.0 * self.bound()).max(CACHE_PART * f.end);
+        let more = 10.0 * examples;
+        short.then(|| {
+            format!(
+                "{} came within the first pass over the data ({}): if that is a cache of examples, {} need about {}",
+                size(came),
+                self.length(pass),
+                counted(more, "example"),
+                size((came / examples).mul_add(more, f.start))
+            )
+        })
     }
 
     /// Why growth is more than a cache of examples.

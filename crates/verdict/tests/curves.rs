@@ -259,3 +259,25 @@ fn a_floor_that_slows_down_is_no_leak_of_the_evaluations_it_lines_up_with() {
         (0..400).filter(|seed| judge_running(&filled_by_evaluations(*seed)).verdict == Kind::Leak).count();
     assert_eq!(called, 0, "of 400");
 }
+
+#[test]
+fn a_floor_that_moves_is_not_told_to_stay() {
+    let falls = told(&curve(500, |i| 6000.0 - 5.0 * i as f64 + 50.0 * wobble(i)));
+    assert!(falls.headline.starts_with("steady: memory fell from 5.3"), "{falls:#?}");
+    let teeth = told(&curve(500, |i| 3000.0 + 20.0 * (i % 125) as f64 + 50.0 * wobble(i)));
+    assert_eq!(teeth.group, Group::Flat, "{teeth:#?}");
+    assert!(teeth.headline.contains("memory comes and goes between 2.8"), "{}", teeth.headline);
+}
+
+#[test]
+fn a_small_data_set_that_is_in_memory_at_once_says_what_a_larger_one_needs() {
+    let mut small = curve(200, |i| 2000.0 + 80.0 * (i as f64).min(12.5) + wobble(i));
+    (small.context.examples, small.context.batch) = (Some(100.0), Some(8.0));
+    let found = told(&small);
+    assert_eq!(found.group, Group::Flat, "{found:#?}");
+    let told = |line: &String| {
+        line.contains("within the first pass over the data (12.5 steps)")
+            && line.contains("1000 examples need about 1")
+    };
+    assert!(found.evidence.iter().any(told), "{found:#?}");
+}
