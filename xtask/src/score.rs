@@ -315,12 +315,11 @@ fn moments(out: &mut String, name: &str, cases: &[&Case], say: impl Fn(&Curve, u
     );
 }
 
-/// The part of a leak's life that had passed when it was first called; all of it when it never was.
+/// The part of a leak's life that had been seen when it was first called; all of it when it never was.
 fn delay(case: &Case, first: Option<usize>) -> f64 {
     let Some(first) = first else { return 1.0 };
-    let (start, end) =
-        (case.curve.x.first().copied().unwrap_or(0.0), case.curve.x.last().copied().unwrap_or(1.0));
-    let onset = case.onset.unwrap_or(start);
-    let called = start + (end - start) * first as f64 / 10.0;
+    let last = |curve: &Curve| curve.x.last().copied().unwrap_or(0.0);
+    let (called, end) = (last(&curves::prefix(&case.curve, first)), last(&case.curve));
+    let onset = case.onset.or_else(|| case.curve.x.first().copied()).unwrap_or(0.0);
     ((called - onset) / (end - onset).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
 }

@@ -258,19 +258,30 @@ fn ends_at_its_top(bins: &[Bin]) -> bool {
 }
 
 fn assess_life(series: &Series, known: &Known) -> Assessment {
-    after_the_pass(look(series, known), known)
+    after_the_pass(look(series, known), series, known)
 }
 
-/// With the second pass seen, growth must go on in it: what stopped with the first pass was its fill.
-fn after_the_pass(seen: Assessment, known: &Known) -> Assessment {
+/// With the second pass seen, growth must go on in it: what stopped with the first pass was its fill. What is much slower than
+/// the fill must be a leak by itself, with the fill left out.
+fn after_the_pass(seen: Assessment, series: &Series, known: &Known) -> Assessment {
     let by_shape = seen.group == Group::Leak && seen.because == Because::Shapes;
     let Some(pass) = known.pass.filter(|_| by_shape) else { return seen };
     let points = || seen.floor.x.iter().copied().zip(seen.floor.y.iter().copied());
     let before: Vec<(f64, f64)> = points().filter(|p| p.0 <= pass).collect();
     let after: Vec<(f64, f64)> = points().filter(|p| p.0 >= pass).collect();
     let (Some(before), Some(after)) = (Line::through(&before), Line::through(&after)) else { return seen };
-    let stopped = after.rate - after.margin < ON_IN_SECOND * before.rate;
-    if stopped && before.rate > 0.0 { seen.with(Group::Bounded, Because::SlowsDown) } else { seen }
+    let slower = before.rate > 0.0 && after.rate - after.margin < ON_IN_SECOND * before.rate;
+    if !slower || leaks_after(series, pass, known) {
+        return seen;
+    }
+    seen.with(Group::Bounded, Because::SlowsDown)
+}
+
+/// Whether what comes after the first pass is a leak by itself.
+fn leaks_after(series: &Series, pass: f64, known: &Known) -> bool {
+    let from = series.bins().partition_point(|b| b.x_first < pass);
+    let later = series.part(from, series.bins().len());
+    look(&later, &Known { pass: None, ..known.clone() }).group == Group::Leak
 }
 
 fn look(series: &Series, known: &Known) -> Assessment {
@@ -316,9 +327,8 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
         let always = 5 * e.rose >= 4 * e.events;
         let no_fill = known.pass.is_none() || always;
         let beside = !filling || (e.across >= AGAINST_FILL && e.events >= AGAINST_FILL_EVENTS);
-        // Before the second pass tells, a floor that has only slowed down is a fill that ends, whatever it lines up with.
-        let ends = if filling { odds.settled.max(odds.open) } else { odds.settled };
-        odds.flat.max(ends) < SURELY_NOT && no_fill && beside
+        // A floor that has surely stopped or slowed down is a fill or a warm-up that ends, whatever it lines up with.
+        odds.flat.max(odds.settled + odds.open) < SURELY_NOT && no_fill && beside
     };
     // After the first pass only what happens later can speak against a fill, if enough of it was seen.
     let after = known.pass.filter(|_| !filling).map_or(f64::NEG_INFINITY, |pass| pass);

@@ -217,7 +217,8 @@ fn evaluations_peak(_: &Verdict, signs: &Signs) -> Option<String> {
 fn the_loop_keeps(verdict: &Verdict, signs: &Signs) -> Option<String> {
     let per_step = signs.per_step?;
     let trainer = signs.role == Some(Role::Trainer);
-    (verdict.group == Group::Leak && trainer)
+    let in_steps = verdict.follows.is_none_or(|follows| matches!(follows, "step" | "micro-batch"));
+    (verdict.group == Group::Leak && trainer && in_steps)
         .then(|| format!("the trainer itself keeps {} at every step", size(per_step)))
 }
 
@@ -364,6 +365,11 @@ mod tests {
             ("", &flat, Signs { peaks: Peaks { eval: 104.0 * MIB, ..outside }, ..base }),
             ("D", &leak, Signs { role: trainer, per_step: Some(MIB), ..base }),
             ("", &settled, Signs { role: trainer, per_step: Some(MIB), ..base }),
+            (
+                "",
+                &Verdict { follows: Some("save"), ..leak.clone() },
+                Signs { role: trainer, per_step: Some(MIB), ..base },
+            ),
             ("D", &leak, Signs { tensors: tensors(90.0), ..base }),
             ("", &leak, Signs { tensors: tensors(4.0), ..base }),
             ("D", &Verdict { follows: Some("log"), ..leak.clone() }, base),

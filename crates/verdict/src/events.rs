@@ -102,9 +102,8 @@ fn levels(bins: &[Bin], places: &[f64]) -> Vec<(f64, f64)> {
     edges.sort_unstable_by(f64::total_cmp);
     edges.dedup();
     edges.push(f64::INFINITY);
-    let mut rest = bins;
-    let mut out = Vec::new();
-    let mut before = 0;
+    let (mut rest, mut out) = (bins, Vec::new());
+    let (mut before, mut event) = (0, None);
     for edge in edges {
         let cut = rest.partition_point(|b| b.x() < edge);
         let (stretch, later) = rest.split_at(cut);
@@ -112,12 +111,14 @@ fn levels(bins: &[Bin], places: &[f64]) -> Vec<(f64, f64)> {
         // The last stretch is not over: while it is short it shows the event itself, not the floor after it.
         let over = edge.is_finite() || 2 * stretch.len() >= before;
         before = stretch.len();
-        if stretch.len() >= SHORTEST && over {
-            // The sample at the event itself may still show what was before it.
-            let settled = if out.is_empty() { stretch } else { &stretch[1..] };
+        // What was seen at the event itself may still show what was before it: one sample, or all that have its place.
+        let at = event.map_or(0, |event| stretch.partition_point(|b| b.x() <= event).max(1));
+        let settled = stretch.get(at..).unwrap_or_default();
+        if settled.len() + at.min(1) >= SHORTEST && over {
             let (a, b) = settled.split_at(settled.len() / 2);
             out.push((low(a), low(b)));
         }
+        event = Some(edge);
     }
     out
 }

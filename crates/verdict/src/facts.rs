@@ -3,7 +3,7 @@
 //! Everything here is read off the curve before the data set's size is looked at, so that agreement with it is
 //! evidence and not an assumption. Not here: limits and data-set sizes (see `budget`).
 
-use crate::assess::Assessment;
+use crate::assess::{Assessment, Because};
 use crate::floor::quantile;
 use crate::series::{Bin, Series};
 use crate::shapes::{Fit, Shape, effective_points, residual_correlation};
@@ -84,7 +84,9 @@ impl Facts {
         let (Some(first), Some(last)) = (series.first(), series.last()) else { return Self::default() };
         let points: Vec<(f64, f64)> =
             seen.floor.x.iter().copied().zip(seen.floor.y.iter().copied()).collect();
-        let settled = settled_shape(seen).filter(|_| seen.group == Group::Bounded);
+        // Of a single pass that is not over, nothing has ended yet.
+        let ended = seen.group == Group::Bounded && seen.because != Because::OnePass;
+        let settled = settled_shape(seen).filter(|_| ended);
         let knee = settled.and_then(|fit| knee(fit, &points));
         let part = growing_part(seen, &points, knee.map(|k| k.0));
         let growth = Line::through(&part).unwrap_or_default();

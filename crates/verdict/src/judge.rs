@@ -274,8 +274,9 @@ impl Judge {
             forecast = None;
         }
         let periods = Periods::of(&self.need, facts, &self.context, self.axis);
-        let fill = fill(facts, &self.context, self.axis)
-            .filter(|_| matches!(kind, Kind::CacheFill | Kind::TooEarly | Kind::WarmUp));
+        let fill = fill(facts, &self.context, self.axis);
+        let beyond = fill.map(|fill| fill.bytes_per_example).zip(self.largest_example);
+        let fill = fill.filter(|_| matches!(kind, Kind::CacheFill | Kind::TooEarly | Kind::WarmUp));
         let decided_at = if kind == Kind::TooEarly { self.decided_at(seen, facts) } else { None };
         let story = Story {
             kind,
@@ -285,6 +286,7 @@ impl Judge {
             axis: self.axis,
             metric: &self.metric,
             fill,
+            beyond,
             outcome: &outcome,
             forecast: forecast.as_ref(),
             decided_at,
@@ -385,7 +387,9 @@ const SPIKE_SHARE: f64 = 0.45;
 
 fn flat_kind(seen: &Assessment, facts: &Facts) -> Kind {
     let share = facts.peaks as f64 / (seen.samples.max(1)) as f64;
-    if facts.peaks > 0 && share <= SPIKE_SHARE { Kind::Spikes } else { Kind::Steady }
+    // What fell by more than its peaks are high has no level that they stand above.
+    let falls = facts.after_start - facts.end > facts.peak_height;
+    if facts.peaks > 0 && share <= SPIKE_SHARE && !falls { Kind::Spikes } else { Kind::Steady }
 }
 
 /// Judges one finished curve. Nothing in it says that it is finished, so a leak that would not be called yet while more

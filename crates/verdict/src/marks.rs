@@ -40,6 +40,8 @@ pub(crate) struct Marks {
     pub(crate) in_eval: bool,
     /// ... or writes a checkpoint.
     in_save: bool,
+    /// When the newest of both began.
+    busy_since: Option<f64>,
     /// When the last evaluation and the last save ended.
     eval_ended: Option<f64>,
     save_ended: Option<f64>,
@@ -83,6 +85,7 @@ impl Marks {
                 self.in_eval = mark.phase == MarkPhase::Start;
                 self.eval_ended = Some(seconds);
                 if mark.phase != MarkPhase::End {
+                    self.busy_since = Some(seconds);
                     self.evals.push(self.step, seconds);
                 }
             }
@@ -90,6 +93,7 @@ impl Marks {
                 self.in_save = mark.phase == MarkPhase::Start;
                 self.save_ended = Some(seconds);
                 if mark.phase != MarkPhase::End {
+                    self.busy_since = Some(seconds);
                     self.saves.push(self.step, seconds);
                 }
             }
@@ -142,6 +146,11 @@ impl Marks {
     /// Whether the job evaluates or saves now.
     pub(crate) fn is_busy(&self) -> bool {
         self.in_eval || self.in_save
+    }
+
+    /// Whether the job neither evaluated nor saved at some time after this second.
+    pub(crate) fn idle_since(&self, second: f64) -> bool {
+        !self.is_busy() || self.busy_since.is_some_and(|since| since > second)
     }
 
     /// Steps made since the first one that was told.

@@ -5,7 +5,7 @@ use crate::assess::Because;
 use crate::budget::{pass, pass_steps};
 use crate::phrases::{moved, number, size};
 use crate::verdict::{Explanation, Kind, RuledOut};
-use crate::words::Story;
+use crate::words::{NOT_ONE_LEVEL, Story};
 use lowtide_model::{Axis, Metric};
 
 /// A floor that is called flat may still move by this part of itself.
@@ -30,6 +30,10 @@ impl Story<'_> {
             format!("after {} the floor {} over {}", self.knee(), moved(f.end - level), self.length(quiet))
         };
         match self.kind {
+            // Without a second pass nothing tells a fill from a leak that follows the examples.
+            Kind::CacheFill if self.seen.because == Because::OnePass => {
+                vec![out(Kind::WarmUp, self.pace_line())]
+            }
             Kind::CacheFill => vec![
                 out(Kind::Leak, settled_so()),
                 out(
@@ -57,6 +61,14 @@ impl Story<'_> {
                 let over = self.length(f.last - f.first);
                 let moved = if self.bound() < 1.0 {
                     format!("the floor did not move over {over}")
+                } else if self.bound() > NOT_ONE_LEVEL * f.end {
+                    let falls = self.falls();
+                    let words = if falls {
+                        "the floor fell"
+                    } else {
+                        "what came went again: the floor does not keep rising"
+                    };
+                    format!("{words} over {over}")
                 } else {
                     format!(
                         "after its start the floor moved by no more than {} over {over}",
@@ -71,7 +83,7 @@ impl Story<'_> {
 
     fn pace_line(&self) -> String {
         if let Some(e) = self.seen.events {
-            return format!("the later half of {} evaluations still raised the floor", e.events);
+            return format!("the later half of {} {}s still raised the floor", e.events, self.event());
         }
         let odds = self.seen.odds;
         match self.seen.pace {
@@ -83,7 +95,10 @@ impl Story<'_> {
                 "at its end it still grows at {:.0} % of its first pace or more; a warm-up slows down",
                 100.0 * pace.min(1.0)
             ),
-            None => "every life of the process climbs until it ends".to_owned(),
+            None if self.seen.because == Because::EveryLifeClimbs => {
+                "every life of the process climbs until it ends".to_owned()
+            }
+            None => format!("it grew by {} until its end", self.rate(self.facts.growth.rate)),
         }
     }
 
@@ -93,14 +108,6 @@ impl Story<'_> {
         let growing = (o.rising + o.open).max(1e-9);
         let pass = pass(self.context, self.axis);
         let mut all: Vec<(Kind, f64)> = match self.kind {
-            Kind::TooEarly if self.seen.because == Because::InsideFirstPass => {
-                vec![
-                    (Kind::CacheFill, 0.5 * growing),
-                    (Kind::Leak, 0.5 * growing),
-                    (Kind::WarmUp, o.settled),
-                    (Kind::Steady, o.flat),
-                ]
-            }
             Kind::TooEarly if self.seen.because == Because::PeakInFewSamples => {
                 vec![(Kind::Spikes, 0.5), (Kind::WarmUp, 0.5)]
             }
@@ -109,8 +116,14 @@ impl Story<'_> {
                 let half = 0.5 * o.rising;
                 vec![(Kind::Leak, half), (Kind::WarmUp, half + o.open + o.settled), (Kind::Steady, o.flat)]
             }
+            // What rises straight may be a leak or the first pass over the data, also where nobody told its size.
             Kind::TooEarly => {
-                vec![(Kind::Leak, o.rising), (Kind::WarmUp, o.open + o.settled), (Kind::Steady, o.flat)]
+                vec![
+                    (Kind::CacheFill, 0.5 * growing),
+                    (Kind::Leak, 0.5 * growing),
+                    (Kind::WarmUp, o.settled),
+                    (Kind::Steady, o.flat),
+                ]
             }
             Kind::Leak
             | Kind::CacheFill
@@ -153,6 +166,9 @@ impl Story<'_> {
         match (kind, pass) {
             (Kind::CacheFill, Some(pass)) if f.last < pass => {
                 format!("growth ends at {} at {}", self.place(pass), size(f.growth.at(pass).max(f.end)))
+            }
+            (Kind::CacheFill, None) if self.kind == Kind::TooEarly => {
+                "growth ends with the first pass over the data; tell its size to know where".to_owned()
             }
             (Kind::Leak, _) => match self.forecast {
                 Some(fc) => format!(
@@ -213,6 +229,9 @@ impl Story<'_> {
 
     fn action(&self) -> &'static str {
         match self.kind {
+            Kind::Leak if self.seen.events.is_some() && self.event() == "save" => {
+                "look at what saving keeps: states gathered for a checkpoint, copies for an asynchronous writer, a list of saved files; let go of it after each save"
+            }
             Kind::Leak if self.seen.events.is_some() => {
                 "look at what evaluation keeps: collected predictions, metric state, a loader made anew each time; clear it after each evaluation"
             }

@@ -128,6 +128,9 @@ impl Track {
         if row.ticks >= QUIET_TICKS && self.last_tick.is_finite() {
             // A row is written when a value moves: until then it was where the row before ended.
             let quiet = self.last_need.max(own.min.as_f64() + beside).min(own.max.as_f64() + beside);
+            if marks.idle_since(self.last_tick) {
+                self.peaks.outside = self.peaks.outside.max(quiet);
+            }
             for i in 1..=QUIET_POINTS {
                 let share = f64::from(i) / f64::from(QUIET_POINTS + 1);
                 let x = share.mul_add(seconds - self.last_tick, self.last_tick);

@@ -6,8 +6,9 @@
 use crate::assess::{Assessment, Because};
 use crate::budget::{Fill, pass};
 use crate::facts::Facts;
-use crate::periods::Periods;
+use crate::periods::{Periods, evaluations};
 use crate::phrases::{both, counted, duration, moved, number, parted, size};
+use crate::shapes::Shape;
 use crate::verdict::{Fits, Forecast, Kind, Outcome};
 use lowtide_model::{Axis, Context, Metric};
 
@@ -18,6 +19,14 @@ const SIZES_SHOWN: usize = 3;
 /// A rise that is over within this part of a curve is its start.
 const START: f64 = 0.1;
 
+/// A floor that moves by more than this part of itself stays at no level that could be told.
+pub(crate) const NOT_ONE_LEVEL: f64 = 0.1;
+
+/// A floor falls if its end is lower by this part of all that it moved.
+const MOST_OF_IT: f64 = 0.7;
+/// What came within a short first pass is worth a line from this part of all on.
+const CACHE_PART: f64 = 0.05;
+
 /// All a sentence may need.
 pub(crate) struct Story<'a> {
     pub(crate) kind: Kind,
@@ -27,6 +36,8 @@ pub(crate) struct Story<'a> {
     pub(crate) axis: Axis,
     pub(crate) metric: &'a Metric,
     pub(crate) fill: Option<Fill>,
+    /// Bytes kept for each example, and the largest example.
+    pub(crate) beyond: Option<(f64, f64)>,
     pub(crate) outcome: &'a Outcome,
     pub(crate) forecast: Option<&'a Forecast>,
     pub(crate) decided_at: Option<f64>,
@@ -137,6 +148,7 @@ impl Story<'_> {
                     self.knee()
                 )
             }
+            Kind::Spikes | Kind::Steady if self.bound() > NOT_ONE_LEVEL * f.end => self.moving_headline(),
             Kind::Spikes if f.waves == 1 => format!(
                 "spikes: the floor stays at {}; one peak of about {} came and went",
                 size(f.end),
@@ -181,10 +193,30 @@ impl Story<'_> {
         range.max(2.0 * f.noise)
     }
 
+    /// What growth was held against: evaluations, or saves where no evaluation is known.
+    pub(crate) fn event(&self) -> &'static str {
+        if evaluations(self.context, self.facts.last).is_empty() { "save" } else { "evaluation" }
+    }
+
+    pub(crate) fn falls(&self) -> bool {
+        self.facts.after_start - self.facts.end > MOST_OF_IT * self.bound()
+    }
+
+    /// Of a floor that moves and does not grow: it falls, or it comes and goes.
+    fn moving_headline(&self) -> String {
+        let (f, kind) = (self.facts, self.kind.word());
+        if self.falls() {
+            return format!("{kind}: {} fell from {} to {}", self.what(), size(f.after_start), size(f.end));
+        }
+        let low = self.seen.floor.y.iter().copied().fold(f64::INFINITY, f64::min);
+        format!("{kind}: {} comes and goes between {} and {}", self.what(), size(low), size(f.peak))
+    }
+
     fn leak_headline(&self) -> String {
         if let Some(e) = self.seen.events {
             return format!(
-                "leak: each evaluation keeps {}, {} of {} raised the floor",
+                "leak: each {} keeps {}, {} of {} raised the floor",
+                self.event(),
                 size(e.each),
                 e.rose,
                 e.events
@@ -198,7 +230,7 @@ impl Story<'_> {
             );
         }
         let since = match self.seen.best().map(|b| b.shape) {
-            Some(crate::shapes::Shape::Late | crate::shapes::Shape::RampLate) => {
+            Some(Shape::Late | Shape::RampLate) => {
                 format!(" since {}", self.place(self.facts.growth.from))
             }
             _ => String::new(),
@@ -214,11 +246,11 @@ impl Story<'_> {
         let f = self.facts;
         let grown = size(f.grown());
         if self.seen.because == Because::OnePass {
-            let each =
-                self.fill.map_or_else(|| self.rate(f.growth.rate), |fill| size(fill.bytes_per_example));
-            return format!(
-                "cache fill: every new example keeps {each} and nothing comes back; it ends with the data, not before"
-            );
+            let keeps = match self.fill {
+                Some(fill) => format!("every new example keeps {}", size(fill.bytes_per_example)),
+                None => format!("new examples keep {}", self.rate(f.growth.rate)),
+            };
+            return format!("cache fill: {keeps} and nothing comes back; it ends with the data, not before");
         }
         match (self.fill, self.matches_pass()) {
             (Some(fill), Some(true)) => format!(
@@ -285,6 +317,9 @@ impl Story<'_> {
         match (self.outcome.is, self.outcome.needs_bytes) {
             (Fits::Fits, Some(needs)) => format!("it fits: {} of {limit}", size(needs)),
             (Fits::Tight, Some(needs)) => format!("tight: {} of {limit}", size(needs)),
+            (Fits::Exceeds, Some(needs)) if self.kind == Kind::TooEarly => {
+                format!("if it goes on like this, it does not fit: {} of {limit}", size(needs))
+            }
             (Fits::Exceeds, Some(needs)) => format!("it does not fit: {} of {limit}", size(needs)),
             (Fits::Exceeds, None) => self.forecast.map_or_else(
                 || format!("it will reach {limit}"),
@@ -322,16 +357,20 @@ impl Story<'_> {
         lines.extend(self.restart_line());
         lines.extend(self.pass_line());
         lines.extend(self.fill_line());
+        lines.extend(self.short_pass_line());
+        lines.extend(self.beyond_line());
         lines.extend(self.matters());
         lines.extend(self.count_line());
         lines.extend(self.wave_lines());
         lines.extend(self.periods.lines());
-        if let Some(e) = self.seen.events {
+        let said = self.periods.follows().is_some_and(|period| period.name == "save");
+        if let Some(e) = self.seen.events.filter(|_| !said) {
             let (share, rest) = match 100.0 * e.across {
                 all if all >= 99.5 => ("all".to_owned(), ""),
                 share => (format!("{share:.0} %"), ", the rest between them"),
             };
-            lines.push(format!("{share} of the growth happened across {} evaluations{rest}", e.events));
+            let events = counted(e.events as f64, self.event());
+            lines.push(format!("{share} of the growth happened across {events}{rest}"));
         }
         lines.extend(self.forecast.map(|forecast| self.forecast_line(forecast)));
         lines
@@ -463,8 +502,23 @@ impl Story<'_> {
             None if self.facts.last < pass => {
                 format!("{words}; this curve ends before, at {}", self.place(self.facts.last))
             }
-            None => format!("{words}; the curve covers {} of them", number(self.facts.last / pass)),
+            None => {
+                let first = self.first_pass_line(pass).unwrap_or_default();
+                format!("{words}; the curve covers {} of them{first}", number(self.facts.last / pass))
+            }
         })
+    }
+
+    /// What the first pass added, where a leak goes on after it.
+    fn first_pass_line(&self, pass: f64) -> Option<String> {
+        let (f, floor) = (self.facts, &self.seen.floor);
+        let at = floor.y.get(floor.x.partition_point(|x| *x < pass))?;
+        let (first, later) = (at - f.start, f.end - at);
+        let passes = (f.last - pass) / pass;
+        // As much in every pass is one growth; a first pass that added much more was a fill with a leak under it.
+        let fill =
+            self.kind == Kind::Leak && self.seen.events.is_none() && first > 2.0 * later / passes.max(1.0);
+        fill.then(|| format!(": the first added {}, those after it {} so far", size(first), size(later)))
     }
 
     fn fill_line(&self) -> Option<String> {
@@ -472,6 +526,35 @@ impl Story<'_> {
         let needs = |n: f64| format!("; {} need {}", counted(n, "example"), size(fill.needs(n)));
         let each = size(fill.bytes_per_example);
         Some(format!("{each} per example{}", fill.examples.map(needs).unwrap_or_default()))
+    }
+
+    /// A small data set is in memory before anybody looks: what came within its first pass may be a cache of it, and a larger
+    /// one would need more.
+    fn short_pass_line(&self) -> Option<String> {
+        let (f, pass) = (self.facts, pass(self.context, self.axis)?);
+        let examples = self.context.examples.filter(|_| self.kind.group() == crate::Group::Flat)?;
+        let came = f.after_start - f.start;
+        let short = pass <= START * (f.last - f.first) && came > (2.0 * self.bound()).max(CACHE_PART * f.end);
+        let more = 10.0 * examples;
+        short.then(|| {
+            format!(
+                "{} came within the first pass over the data ({}): if that is a cache of examples, {} need about {}",
+                size(came),
+                self.length(pass),
+                counted(more, "example"),
+                size((came / examples).mul_add(more, f.start))
+            )
+        })
+    }
+
+    /// Why growth is more than a cache of examples.
+    fn beyond_line(&self) -> Option<String> {
+        let (each, largest) = self.beyond.filter(|_| self.seen.because == Because::MoreThanData)?;
+        Some(format!(
+            "each example keeps {}, and the largest one decodes to {}: more than a cache of examples could hold",
+            size(each),
+            size(largest)
+        ))
     }
 
     /// What other data sets need, and the largest that fits.

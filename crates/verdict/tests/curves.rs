@@ -191,3 +191,93 @@ fn a_rise_that_slowed_down_is_no_leak_for_having_begun_after_a_slower_one() {
     let leaks: Vec<usize> = (0..400).filter(|seed| told(&slowed(*seed)).group == Group::Leak).collect();
     assert!(leaks.is_empty(), "{leaks:?}");
 }
+
+/// Fifty a step in the first pass of 83 steps, and `leak` in every step.
+fn filled_and(leak: f64) -> Curve {
+    let mut curve = curve(500, |i| 3000.0 + 50.0 * i.min(83) as f64 + leak * i as f64 + 10.0 * wobble(i));
+    curve.context.epoch_steps = Some(83.0);
+    curve
+}
+
+#[test]
+fn a_leak_under_a_fill_is_a_leak_also_where_the_pass_is_known() {
+    for leak in [1.0, 2.0, 5.0, 10.0] {
+        let found = told(&filled_and(leak));
+        assert_eq!(found.verdict, Kind::Leak, "{leak} a step: {found:#?}");
+        let told = |line: &String| line.contains("the curve covers 6 of them: the first added");
+        assert!(found.evidence.iter().any(told), "{leak} a step: {found:#?}");
+        let rate = found.floor.bytes_per_step / MB;
+        assert!((0.8 * leak..1.2 * leak).contains(&rate), "{rate} a step, not {leak}");
+    }
+    let fill = filled_and(0.0);
+    assert_eq!(told(&fill).verdict, Kind::CacheFill);
+    for seen in (30..500).step_by(10) {
+        let (mut part, keep) = (fill.clone(), |values: &[f64]| values[..seen].to_vec());
+        (part.x, part.y) = (keep(&part.x), keep(&part.y));
+        assert_ne!(judge_running(&part).verdict, Kind::Leak, "{seen} steps of a fill");
+    }
+}
+
+#[test]
+fn of_a_single_pass_nothing_has_ended_and_no_leak_is_ruled_out() {
+    let mut climb = curve(500, |i| 3000.0 + 10.0 * i as f64 + 10.0 * wobble(i));
+    (climb.context.epochs, climb.context.epoch_steps) = (Some(1.0), Some(700.0));
+    let found = told(&climb);
+    assert_eq!(found.verdict, Kind::CacheFill, "{found:#?}");
+    assert!(
+        found.headline.contains("new examples keep 9.54 MiB per step and nothing comes back"),
+        "{found:#?}"
+    );
+    assert!(found.ruled_out.iter().all(|out| out.kind != Kind::Leak), "{found:#?}");
+    assert!(found.settled_at.is_none(), "{found:#?}");
+    let wrong = |line: &String| line.contains("growth ended") || line.contains("don't match");
+    assert!(!found.evidence.iter().any(wrong), "{found:#?}");
+}
+
+#[test]
+fn a_straight_rise_may_be_a_fill_where_nobody_told_the_size_of_the_data() {
+    let found = told(&curve(7, |i| 5000.0 + 1600.0 * i as f64 + 20.0 * wobble(i)));
+    assert_eq!(found.verdict, Kind::TooEarly);
+    let kinds: Vec<Kind> = found.explanations.iter().map(|e| e.kind).collect();
+    assert!(kinds.contains(&Kind::Leak) && kinds.contains(&Kind::CacheFill), "{found:#?}");
+    assert!(found.headline.contains("two explanations still fit"), "{}", found.headline);
+}
+
+/// A cache that evaluations fill, each with what it does not hold yet: ever less.
+fn filled_by_evaluations(seed: usize) -> Curve {
+    let chance = |k: usize| wobble(977 * seed + k) + 0.5;
+    let (every, slow) = (9 + (8.0 * chance(1)) as usize, 40.0 + 60.0 * chance(2));
+    let filled = |i: usize| 7500.0 * (1.0 - (-((i - i % every) as f64) / slow).exp());
+    let mut curve = curve(150, |i| 33_000.0 + filled(i) + 60.0 * wobble(151 * seed + i));
+    curve.context.validation_x = (1..150 / every).map(|event| (event * every) as f64).collect();
+    curve
+}
+
+#[test]
+fn a_floor_that_slows_down_is_no_leak_of_the_evaluations_it_lines_up_with() {
+    let called =
+        (0..400).filter(|seed| judge_running(&filled_by_evaluations(*seed)).verdict == Kind::Leak).count();
+    assert_eq!(called, 0, "of 400");
+}
+
+#[test]
+fn a_floor_that_moves_is_not_told_to_stay() {
+    let falls = told(&curve(500, |i| 6000.0 - 5.0 * i as f64 + 50.0 * wobble(i)));
+    assert!(falls.headline.starts_with("steady: memory fell from 5.3"), "{falls:#?}");
+    let teeth = told(&curve(500, |i| 3000.0 + 20.0 * (i % 125) as f64 + 50.0 * wobble(i)));
+    assert_eq!(teeth.group, Group::Flat, "{teeth:#?}");
+    assert!(teeth.headline.contains("memory comes and goes between 2.8"), "{}", teeth.headline);
+}
+
+#[test]
+fn a_small_data_set_that_is_in_memory_at_once_says_what_a_larger_one_needs() {
+    let mut small = curve(200, |i| 2000.0 + 80.0 * (i as f64).min(12.5) + wobble(i));
+    (small.context.examples, small.context.batch) = (Some(100.0), Some(8.0));
+    let found = told(&small);
+    assert_eq!(found.group, Group::Flat, "{found:#?}");
+    let told = |line: &String| {
+        line.contains("within the first pass over the data (12.5 steps)")
+            && line.contains("1000 examples need about 1")
+    };
+    assert!(found.evidence.iter().any(told), "{found:#?}");
+}

@@ -438,3 +438,39 @@ fn the_first_seconds_of_a_program_are_too_early_whatever_they_show() {
         assert!(found.main.why.iter().any(|w| w.contains("how a program starts")), "{:?}", found.main.why);
     }
 }
+
+/// Four seconds in which nothing moves, then an event of one second that keeps 30 MiB after half of it. The quiet is one
+/// row, written when memory moves: inside the event.
+fn keeps_in(kind: MarkKind, facts: &str) -> Run {
+    let mut run = Run::new();
+    run.tell(0.0, facts);
+    run.recording.samples.push(row(2, 0.1, 5.0, 40.0));
+    for event in 0..12 {
+        let (began, held) = (5.0 * f64::from(event), 30.0f64.mul_add(f64::from(event), 5.0));
+        for step in 0..20 {
+            let number = f64::from(event * 20 + step + 1);
+            let second = 0.2f64.mul_add(f64::from(step), began) + 0.2;
+            run.recording.marks.push(mark(MarkKind::Step, MarkPhase::Point, second, number));
+        }
+        run.recording.marks.push(mark(kind, MarkPhase::Start, began + 4.05, 0.0));
+        run.recording.marks.push(mark(kind, MarkPhase::End, began + 4.95, 0.0));
+        run.recording.samples.push(lowtide_model::SampleRow { ticks: 16, ..row(2, began + 4.4, held, 40.0) });
+        run.recording.samples.push(row(2, began + 4.6, held + 10.0, 40.0));
+        run.recording.samples.push(row(2, began + 4.8, held + 30.0, 40.0));
+    }
+    run
+}
+
+#[test]
+fn what_each_event_keeps_is_told_though_the_quiet_before_it_is_one_row_inside_it() {
+    for (kind, word) in [(MarkKind::Save, "save"), (MarkKind::Eval, "evaluation")] {
+        for facts in [r#"{"examples":160,"batch":4}"#, r#"{"examples":80000,"batch":4,"epochs":3}"#] {
+            let found = keeps_in(kind, facts).judged().main;
+            assert_eq!(found.verdict, Kind::Leak, "{word}, {facts}: {found:#?}");
+            assert!(found.headline.contains(&format!("each {word} keeps 30")), "{facts}: {}", found.headline);
+            assert!(found.advice[0].contains(&word[..3]), "{facts}: {:?}", found.advice);
+            let wrong = |line: &String| line.contains("at every step") || line.contains("does not line up");
+            assert!(!found.evidence.iter().any(wrong), "{facts}: {found:#?}");
+        }
+    }
+}
