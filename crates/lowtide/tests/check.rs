@@ -64,6 +64,24 @@ fn the_stabilisation_test_of_the_case_is_two_flags() {
 }
 
 #[test]
+fn a_level_that_stayed_counts_at_every_step_of_its_stay() {
+    let stage = Stage::new();
+    let file = stage.path("rests.tide");
+    let fills = |second: u64| 1000 + 8 * second.min(40);
+    Job { trainer: fills, steps: true, thinned: true, ..Job::default() }.write(&file);
+    let file = file.to_str().unwrap();
+    for steps in ["92..118", "101..103", "45..200"] {
+        let (code, said, errors) = check(&stage, &[file, "--max-range", "1MiB", "--steps", steps]);
+        assert_eq!(code, 0, "{steps}: {said}{errors}");
+        assert!(said.contains("memory moved by 0 B"), "{steps}: {said}");
+        assert_eq!(check(&stage, &[file, "--max", "1300MiB", "--steps", steps]).0, 1, "1370 MiB in {steps}");
+        assert_eq!(check(&stage, &[file, "--max", "1400MiB", "--steps", steps]).0, 0, "{steps}");
+    }
+    assert_eq!(check(&stage, &[file, "--max-range", "1MiB", "--steps", "30..118"]).0, 1, "the fill is in it");
+    assert_eq!(check(&stage, &[file, "--max", "2GiB", "--steps", "900..950"]).0, 2, "it never got there");
+}
+
+#[test]
 fn only_gates_on_the_verdict_can_be_too_early() {
     let stage = Stage::new();
     let run = case("run-1.txt");

@@ -3,7 +3,7 @@
 //! Plain arithmetic over rows. Not here: what the numbers mean (see the verdict).
 
 use crate::roles::{Footprint, RoleFound, roles};
-use crate::total::{Estimate, tree_totals};
+use crate::total::{Estimate, clean_ups, rows_of_life, tree_totals};
 use lowtide_model::{ByteDelta, Bytes, CgroupRow, ProcKey, Process, Recording, Role, SampleRow, Tick};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,7 +113,11 @@ pub fn summarize(recording: &Recording) -> Summary {
 
 /// Times in which some process of the job lived, in order and apart.
 fn lived(recording: &Recording) -> Vec<(Tick, Tick)> {
-    let end = |process: &Process| process.died.unwrap_or(Tick(u64::MAX));
+    let clean_ups = clean_ups(recording);
+    let end = |process: &Process| {
+        let before = clean_ups.get(&process.key).map(|began| Tick(began.0.saturating_sub(1)));
+        before.or(process.died).unwrap_or(Tick(u64::MAX))
+    };
     let mut lives: Vec<(Tick, Tick)> =
         recording.processes.iter().map(|process| (process.born, end(process))).collect();
     lives.sort_unstable();
@@ -189,8 +193,8 @@ fn levels(recording: &Recording, wanted: impl Fn(ProcKey) -> bool) -> Vec<Level>
         Row(&'a SampleRow),
         Died(ProcKey),
     }
-    let rows =
-        recording.samples.iter().filter(|row| wanted(row.process)).map(|row| (row.tick, Step::Row(row)));
+    let rows = rows_of_life(recording).filter(|row| wanted(row.process));
+    let rows = rows.map(|row| (row.tick, Step::Row(row)));
     let deaths = recording.processes.iter().filter(|process| wanted(process.key));
     let deaths = deaths.filter_map(|process| Some((process.died?, Step::Died(process.key))));
     let mut steps: Vec<(Tick, Step<'_>)> = rows.chain(deaths).collect();
@@ -356,6 +360,24 @@ mod tests {
         assert_eq!(total.floor_end_bytes, Bytes::from_mib(1000));
         assert_eq!(total.growth_bytes, ByteDelta(0));
         assert_eq!(total.average_bytes, Bytes::from_mib(1000));
+    }
+
+    #[test]
+    fn what_a_process_gives_back_on_its_way_out_is_no_floor() {
+        let dead = Process { died: Some(Tick(101_000_000_000)), ..process(1) };
+        let mut samples: Vec<SampleRow> = (0..=99).map(|second| row(1, second, 1000)).collect();
+        samples.push(row(1, 100, 30));
+        let held = cgroup(100, 30);
+        let mut recording = Recording { processes: vec![dead], samples, ..Recording::default() };
+        let floors = |recording: &Recording| {
+            let summary = summarize(recording);
+            (summary.roles[0].course.floor_end_bytes, summary.total.floor_end_bytes)
+        };
+        assert_eq!(floors(&recording), (Bytes::from_mib(1000), Bytes::from_mib(1000)));
+        recording.cgroups = (0..=99).map(|second| cgroup(second, 1000)).chain([held]).collect();
+        assert_eq!(floors(&recording).1, Bytes::from_mib(1000), "nor in its cgroup");
+        recording.processes[0].died = None;
+        assert_eq!(floors(&recording).0, Bytes::from_mib(30), "one that lives may have let go");
     }
 
     #[test]
