@@ -142,6 +142,13 @@ impl LiveJudge {
             main.tell_death(&death);
         }
         main.tell_causes(&Signs { buffers, ..self.signs_of_all(&role) });
+        if let Some((said, told)) = self.marks.contradicted(&self.asked) {
+            main.evidence.push(format!(
+                "what was said makes a pass of {}, the marks of the job make one of {}; what was said is taken",
+                counted(said, "step"),
+                counted(told, "step")
+            ));
+        }
         RunVerdict { main, findings: all.collect(), roles }
     }
 
