@@ -296,7 +296,7 @@ impl Judge {
         let on_steps = self.axis != Axis::Seconds;
         let settled =
             |k: (f64, f64)| Settled { step: on_steps.then_some(k.0), seconds: self.clock.seconds(k.0) };
-        Verdict {
+        let mut verdict = Verdict {
             schema: SCHEMA.to_owned(),
             file: self.name.clone(),
             verdict: kind,
@@ -320,7 +320,9 @@ impl Judge {
             outcome,
             forecast,
             fill,
-        }
+        };
+        verdict.suit_advice(false);
+        verdict
     }
 
     /// When two explanations part: at the end of the first pass, of the test pass after it, or when the curve is half

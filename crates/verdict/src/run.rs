@@ -136,7 +136,10 @@ impl LiveJudge {
         verdicts.extend(extra);
         let mut all = verdicts.into_iter().enumerate().filter(|(i, v)| *i == 0 || tells(v)).map(|(_, v)| v);
         let mut main = all.next().unwrap_or_else(|| {
-            Judge::new(Context::default(), Axis::Seconds, lowtide_model::Metric::Rss).verdict()
+            let mut nothing =
+                Judge::new(Context::default(), Axis::Seconds, lowtide_model::Metric::Rss).verdict();
+            nothing.suit_advice(!self.running);
+            nothing
         });
         if let Some(death) = self.death() {
             main.tell_death(&death);
@@ -195,6 +198,7 @@ impl LiveJudge {
         let death = self.death().filter(|death| role == Role::Trainer || death.is_of(key));
         judge.set_death(death.clone());
         let mut verdict = judge.verdict();
+        verdict.suit_advice(died && !self.running);
         verdict.process = Some(self.named(key, role));
         verdict.tell_gaps(&asleep);
         if let Some(step) = self.marks.step {

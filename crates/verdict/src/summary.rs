@@ -4,7 +4,9 @@
 
 use crate::roles::{Footprint, RoleFound, roles};
 use crate::total::{Estimate, clean_ups, rows_of_life, tree_totals};
-use lowtide_model::{ByteDelta, Bytes, CgroupRow, ProcKey, Process, Recording, Role, SampleRow, Tick};
+use lowtide_model::{
+    ByteDelta, Bytes, CgroupRow, LimitHeld, LimitKind, ProcKey, Process, Recording, Role, SampleRow, Tick,
+};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -109,6 +111,23 @@ pub fn summarize(recording: &Recording) -> Summary {
         rss_sum_peak_bytes: most(|estimate| estimate.rss_sum),
         roles: role_summaries(recording),
     }
+}
+
+/// What was left of a limit when least was, as far as rows tell; else what was left when it was last looked at.
+pub fn least_left(recording: &Recording, held: &LimitHeld) -> Bytes {
+    let charge = |row: &CgroupRow| row.usage.max.saturating_sub(row.inactive_file.unwrap_or_default());
+    let most = match &held.kind {
+        LimitKind::AddressSpace { process } => {
+            recording.samples.iter().filter(|row| row.process == *process).map(|row| row.size).max()
+        }
+        LimitKind::Cgroup { path } => {
+            recording.cgroups.iter().filter(|row| row.path == *path).map(charge).max()
+        }
+        LimitKind::Host => recording.host.iter().map(|row| row.total.saturating_sub(row.available.min)).max(),
+        LimitKind::DevShm => recording.host.iter().filter_map(|row| row.dev_shm_used).max(),
+        LimitKind::Slurm | LimitKind::Asked => None,
+    };
+    held.limit.saturating_sub(held.used.max(most.unwrap_or_default()))
 }
 
 /// Times in which some process of the job lived, in order and apart.
@@ -378,6 +397,18 @@ mod tests {
         assert_eq!(floors(&recording).1, Bytes::from_mib(1000), "nor in its cgroup");
         recording.processes[0].died = None;
         assert_eq!(floors(&recording).0, Bytes::from_mib(30), "one that lives may have let go");
+    }
+
+    #[test]
+    fn what_was_left_of_a_limit_is_what_was_left_when_least_was() {
+        let size = |second: u64, mib: u64| SampleRow { size: Bytes::from_mib(mib), ..row(1, second, 10) };
+        let recording =
+            Recording { samples: vec![size(0, 100), size(1, 850), size(2, 200)], ..Recording::default() };
+        let (limit, used) = (Bytes::from_mib(900), Bytes::from_mib(200));
+        let held = |kind| LimitHeld { kind, limit, used };
+        let own = held(LimitKind::AddressSpace { process: key(1) });
+        assert_eq!(least_left(&recording, &own), Bytes::from_mib(50));
+        assert_eq!(least_left(&recording, &held(LimitKind::Slurm)), Bytes::from_mib(700));
     }
 
     #[test]

@@ -161,7 +161,8 @@ fn no_leak(answer: &Answer) -> (Says, String) {
     let main = &answer.run.main;
     let mut all = std::iter::once(main).chain(&answer.run.findings);
     if let Some(leak) = all.find(|verdict| verdict.group == Group::Leak) {
-        return (Says::Fail, leak.headline.clone());
+        let process = render::process_words(leak).map(|process| format!(" ({process})"));
+        return (Says::Fail, format!("{}{}", leak.headline, process.unwrap_or_default()));
     }
     let says = if main.group == Group::TooEarly { Says::TooEarly } else { Says::Pass };
     (says, main.headline.clone())
