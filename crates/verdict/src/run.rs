@@ -220,7 +220,7 @@ impl LiveJudge {
             peaks: track.peaks,
             per_shape: track.per_shape(),
             rollouts: self.rollouts(),
-            tensors: self.allocators.tensors(key),
+            tensors: self.allocators.tensors(key, role),
             ..Signs::default()
         });
         Judged { key, grows, rank: rank(&verdict, &track, grows, role), verdict }
@@ -243,10 +243,11 @@ impl LiveJudge {
 
     fn gpu_verdicts(&self, role: &BTreeMap<ProcKey, Role>) -> Vec<Verdict> {
         let split = |gpu: u32| self.gpus.keys().any(|k| k.0 == gpu && k.1.is_some());
+        let tell = self.tells_of_gpu(role);
         let mut out = Vec::new();
         for ((gpu, process), levels) in &self.gpus {
             // What the job's own allocator tells says more than the driver's sum.
-            let told = process.is_some_and(|key| self.allocators.knows(key));
+            let told = process.is_some_and(|key| tell.contains(&key));
             if (process.is_none() && split(*gpu)) || told {
                 continue;
             }
@@ -305,7 +306,7 @@ impl LiveJudge {
     /// More and more processes, each of them flat.
     fn multiplying(&self, role: &BTreeMap<ProcKey, Role>, leaks: bool) -> Option<Verdict> {
         let counted = self.alive.verdict();
-        let (before, after) = (counted.floor.start_bytes, counted.floor.end_bytes);
+        let (before, after) = (counted.floor.start_bytes.round(), counted.floor.end_bytes.round());
         let more = after - before;
         if leaks || counted.group != Group::Leak || more < 3.0 {
             return None;

@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The floor at the start and at the end is the lowest level in this part of the time.
 const EDGE_PART: f64 = 0.1;
+/// A number of processes is the usual one when so many lived for this part of the time.
+const USUAL_PART: f64 = 0.25;
 
 /// Memory of some processes over the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -81,6 +83,12 @@ pub fn roles_of(recording: &Recording) -> Vec<RoleFound> {
     let progress = recording.marks.iter().filter(|mark| mark.kind.is_progress());
     for process in progress.filter_map(|mark| mark.process) {
         memory.entry(process).or_default().marks = true;
+    }
+    let unnamed = recording.marks.iter().find(|mark| mark.kind.is_progress() && mark.process.is_none());
+    if let Some(first) = unnamed {
+        for process in recording.processes.iter().filter(|process| process.born > first.tick) {
+            memory.entry(process.key).and_modify(|known| known.after_marks = true);
+        }
     }
     roles(&recording.processes, &memory)
 }
@@ -240,8 +248,10 @@ fn levels(recording: &Recording, wanted: impl Fn(ProcKey) -> bool) -> Vec<Level>
 fn course(levels: &[Level]) -> Course {
     let (Some(first), Some(last)) = (levels.first(), levels.last()) else { return Course::default() };
     // Workers that come and go one by one move the sum without anything growing: floors are taken at full strength.
+    // Where there is none, processes that multiply are what grows.
     let usual = usual_strength(levels);
-    let full: Vec<Level> = levels.iter().filter(|level| level.living == usual).copied().collect();
+    let counts = |level: &&Level| usual.is_none_or(|usual| level.living == usual);
+    let full: Vec<Level> = levels.iter().filter(counts).copied().collect();
     let (begin, end) = (full.first().unwrap_or(first).tick, full.last().unwrap_or(last).tick);
     let seconds = end.since(begin).as_secs_f64();
     let edge = seconds * EDGE_PART;
@@ -270,14 +280,15 @@ fn course(levels: &[Level]) -> Course {
     }
 }
 
-/// How many lived for most of the time.
-fn usual_strength(levels: &[Level]) -> usize {
+/// How many lived for a good part of the time, if any number did.
+fn usual_strength(levels: &[Level]) -> Option<usize> {
     let mut time: BTreeMap<usize, f64> = BTreeMap::new();
     for pair in levels.windows(2) {
         *time.entry(pair[0].living).or_default() += pair[1].tick.since(pair[0].tick).as_secs_f64();
     }
-    let longest = time.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    longest.map_or_else(|| levels.last().map_or(0, |level| level.living), |(living, _)| living)
+    let all: f64 = time.values().sum();
+    let (living, longest) = time.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (longest >= USUAL_PART * all).then_some(living)
 }
 
 /// Weighted by time: rows come when something moves, so a plain mean would favour the restless parts.
@@ -409,6 +420,17 @@ mod tests {
         let own = held(LimitKind::AddressSpace { process: key(1) });
         assert_eq!(least_left(&recording, &own), Bytes::from_mib(50));
         assert_eq!(least_left(&recording, &held(LimitKind::Slurm)), Bytes::from_mib(700));
+    }
+
+    #[test]
+    fn processes_that_multiply_are_growth_of_the_tree() {
+        let samples = (0..20).flat_map(|second| (0..=second as u32).map(move |pid| row(pid, second, 30)));
+        let processes =
+            (0..20).map(|pid| Process { born: Tick(u64::from(pid) * 1_000_000_000), ..process(pid) });
+        let recording =
+            Recording { processes: processes.collect(), samples: samples.collect(), ..Recording::default() };
+        let grown = summarize(&recording).total.growth_bytes;
+        assert!(grown > ByteDelta(400 << 20), "{grown}");
     }
 
     #[test]
