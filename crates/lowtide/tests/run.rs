@@ -34,6 +34,28 @@ fn a_short_run_ends_with_the_answer_that_its_recording_gets() {
 }
 
 #[test]
+fn a_limit_of_ones_own_needs_no_guard() {
+    let stage = Stage::new();
+    let (actor, file) = (stage.renamed("grower"), stage.path("run.tide"));
+    let file = file.to_str().unwrap();
+    let limited = ["run", "--limit", "170MiB", "--interval", "20ms", "--out", file, "--"];
+    let said = stage.output(&[&limited[..], &[&actor, "leak", "2", "80", "40"]].concat()).stderr;
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("of 170 MiB (--limit) when least was"), "{said}");
+    let explained = stage.output(&["explain", "--format", "json", file]);
+    let told: serde_json::Value = serde_json::from_slice(&explained.stdout).unwrap();
+    assert_eq!(
+        (&told["outcome"]["is"], &told["outcome"]["limit_from"]),
+        (&"exceeds".into(), &"--limit".into())
+    );
+    assert_eq!(
+        stage.output(&["run", "--limit", "170", "--", "true"]).status.code(),
+        Some(2),
+        "of what unit?"
+    );
+}
+
+#[test]
 fn each_of_two_leaks_is_told_with_its_process() {
     let stage = Stage::new();
     let (alpha, beta) = (stage.renamed("alpha"), stage.renamed("beta"));
