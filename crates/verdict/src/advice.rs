@@ -6,21 +6,30 @@
 use crate::phrases::size;
 use crate::verdict::{Fits, Kind, Verdict};
 
+/// How a run stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Standing {
+    /// Whether it is over.
+    pub(crate) ended: bool,
+    /// Seconds seen of it, where they are its axis: as many more are to be looked at before explanations part.
+    pub(crate) seconds: Option<f64>,
+}
+
 impl Verdict {
     /// Replaces the general advice, which stands first, where it would not help.
-    pub(crate) fn suit_advice(&mut self, ended: bool) {
-        let suited = self.suited(ended);
+    pub(crate) fn suit_advice(&mut self, standing: Standing) {
+        let suited = self.suited(standing);
         if let Some((general, suited)) = self.advice.first_mut().zip(suited) {
             *general = suited;
         }
     }
 
-    fn suited(&self, ended: bool) -> Option<String> {
+    fn suited(&self, Standing { ended, seconds }: Standing) -> Option<String> {
         let limit = size(self.outcome.limit_bytes.unwrap_or(0.0));
         let needs = size(self.outcome.needs_bytes.unwrap_or(0.0));
         match (self.verdict, self.outcome.is) {
             _ if self.outcome.death.is_some() => None,
-            (Kind::TooEarly, Fits::Exceeds) if self.limit_comes_first() => {
+            (Kind::TooEarly, Fits::Exceeds) if self.limit_comes_first(seconds) => {
                 let when = if ended {
                     "before the next run"
                 } else {
@@ -42,20 +51,26 @@ impl Verdict {
 
     /// Whether nobody needs to know which explanation is right: a fill exceeds the limit too, or the limit is reached
     /// before they part.
-    fn limit_comes_first(&self) -> bool {
+    fn limit_comes_first(&self, seconds: Option<f64>) -> bool {
         let fill = self.fill.and_then(|fill| Some(fill.needs(fill.examples?)));
         let fill_exceeds = fill.zip(self.outcome.limit_bytes).is_some_and(|(needs, limit)| needs > limit);
+        let within = self.forecast.and_then(|forecast| forecast.in_seconds);
+        let soon = within.zip(seconds).is_some_and(|(within, seconds)| within <= seconds);
         let reached = self.forecast.and_then(|forecast| forecast.at_step);
-        fill_exceeds || reached.zip(self.decided_at_step).is_some_and(|(reached, decided)| reached <= decided)
+        fill_exceeds
+            || soon
+            || reached.zip(self.decided_at_step).is_some_and(|(reached, decided)| reached <= decided)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::Standing;
     use crate::{Fits, Kind, judge};
     use lowtide_model::{Axis, Bytes, Context, Curve};
 
     const MIB: f64 = 1_048_576.0;
+    const OVER: Standing = Standing { ended: true, seconds: None };
 
     /// Eighty steps that begin at 100 MiB and take `each` more a step, under a limit.
     fn curve(each: f64, limit_mib: u64, context: Context) -> Curve {
@@ -83,11 +98,11 @@ mod tests {
         assert!(early.advice[0].starts_with("do not wait"), "{:?}", early.advice);
         assert!(early.headline.contains("; the limit is reached at step 200"), "{}", early.headline);
         let mut over = early.clone();
-        over.suit_advice(true);
+        over.suit_advice(OVER);
         assert!(over.advice[0].starts_with("before the next run: bound"), "{:?}", over.advice);
         let mut fits = judge(&curve(2.0, 9000, context));
         assert_eq!((fits.verdict, fits.advice[0].as_str()), (Kind::TooEarly, "let it run on and look again"));
-        fits.suit_advice(true);
+        fits.suit_advice(OVER);
         assert!(fits.advice[0].starts_with("record a longer run"), "{:?}", fits.advice);
     }
 }

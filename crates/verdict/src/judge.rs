@@ -2,6 +2,7 @@
 //!
 //! The state machine takes a sample in constant time and holds bounded memory; all work is done when it is asked.
 
+use crate::advice::Standing;
 use crate::assess::{Assessment, Because, Known, PASSES, assess};
 use crate::budget::{Clock, fill, forecast, outcome, pass, pass_steps};
 use crate::confidence::confidence;
@@ -35,6 +36,8 @@ pub struct Judge {
     resolution: f64,
     name: Option<String>,
     running: bool,
+    /// Whether what is judged is known to be over.
+    ended: bool,
     /// Whether anybody looks at a picture of it.
     drawn: bool,
     kept_outside: Option<f64>,
@@ -64,6 +67,7 @@ impl Judge {
             resolution: 0.0,
             name: None,
             running: false,
+            ended: false,
             drawn: true,
             kept_outside: None,
             largest_example: None,
@@ -146,6 +150,11 @@ impl Judge {
     /// Says whether more samples will come. While they do, a leak needs better odds before it is called.
     pub fn set_running(&mut self, running: bool) {
         self.running = running;
+    }
+
+    /// Says that what is judged is over: nobody can let it run on.
+    pub(crate) fn set_ended(&mut self, ended: bool) {
+        self.ended = ended;
     }
 
     /// Says what stays after evaluations, and how large the largest example is: growth beyond either is no fill.
@@ -321,7 +330,8 @@ impl Judge {
             forecast,
             fill,
         };
-        verdict.suit_advice(false);
+        let seconds = (self.axis == Axis::Seconds).then_some(facts.last - facts.first);
+        verdict.suit_advice(Standing { ended: self.ended, seconds });
         verdict
     }
 

@@ -136,10 +136,9 @@ impl LiveJudge {
         verdicts.extend(extra);
         let mut all = verdicts.into_iter().enumerate().filter(|(i, v)| *i == 0 || tells(v)).map(|(_, v)| v);
         let mut main = all.next().unwrap_or_else(|| {
-            let mut nothing =
-                Judge::new(Context::default(), Axis::Seconds, lowtide_model::Metric::Rss).verdict();
-            nothing.suit_advice(!self.running);
-            nothing
+            let mut nothing = Judge::new(Context::default(), Axis::Seconds, lowtide_model::Metric::Rss);
+            nothing.set_ended(!self.running);
+            nothing.verdict()
         });
         if let Some(death) = self.death() {
             main.tell_death(&death);
@@ -193,12 +192,12 @@ impl LiveJudge {
         judge.set_context(context);
         judge.set_pace(if by_steps { self.marks.pace() } else { None });
         judge.set_running(self.running);
+        judge.set_ended(died && !self.running);
         judge.set_drawn(self.drawn);
         judge.set_outside_data(self.kept_outside(&track), self.marks.largest_example);
         let death = self.death().filter(|death| role == Role::Trainer || death.is_of(key));
         judge.set_death(death.clone());
         let mut verdict = judge.verdict();
-        verdict.suit_advice(died && !self.running);
         verdict.process = Some(self.named(key, role));
         verdict.tell_gaps(&asleep);
         if let Some(step) = self.marks.step {

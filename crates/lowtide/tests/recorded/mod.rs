@@ -145,7 +145,7 @@ impl Job {
         let rests = |second: u64| {
             let moves = |second: u64| (self.trainer)(second) != (self.trainer)(second - 1);
             let ends = second == 0 || second + 1 == self.seconds;
-            self.thinned && !ends && second % 30 != 0 && !moves(second) && !moves(second + 1)
+            self.thinned && !ends && !second.is_multiple_of(30) && !moves(second) && !moves(second + 1)
         };
         let before = (0..second).rev().take_while(|before| rests(*before)).count();
         (!rests(second)).then_some(before as u32 + 1)
