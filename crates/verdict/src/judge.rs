@@ -20,6 +20,15 @@ use lowtide_model::{Axis, Context, Curve, Metric};
 /// Bins of a curve that is judged alone. 2,048 of them keep every sample of any curve a person would draw.
 const ROOM: usize = 2048;
 
+/// Whether more samples will come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Running,
+    /// A curve does not say whether it is over.
+    Unknown,
+    Ended,
+}
+
 /// Takes samples as they come and can be asked at any moment.
 #[derive(Clone, Debug)]
 pub struct Judge {
@@ -35,9 +44,7 @@ pub struct Judge {
     clock: Clock,
     resolution: f64,
     name: Option<String>,
-    running: bool,
-    /// Whether what is judged is known to be over.
-    ended: bool,
+    life: Life,
     /// Whether anybody looks at a picture of it.
     drawn: bool,
     kept_outside: Option<f64>,
@@ -66,8 +73,7 @@ impl Judge {
             clock,
             resolution: 0.0,
             name: None,
-            running: false,
-            ended: false,
+            life: Life::Unknown,
             drawn: true,
             kept_outside: None,
             largest_example: None,
@@ -149,12 +155,12 @@ impl Judge {
 
     /// Says whether more samples will come. While they do, a leak needs better odds before it is called.
     pub fn set_running(&mut self, running: bool) {
-        self.running = running;
+        self.life = if running { Life::Running } else { Life::Unknown };
     }
 
     /// Says that what is judged is over: nobody can let it run on.
-    pub(crate) fn set_ended(&mut self, ended: bool) {
-        self.ended = ended;
+    pub(crate) fn set_ended(&mut self) {
+        self.life = Life::Ended;
     }
 
     /// Says what stays after evaluations, and how large the largest example is: growth beyond either is no fill.
@@ -220,7 +226,7 @@ impl Judge {
             events: events(&self.context, end),
             restarts: self.context.restarts.unwrap_or(0.0).clamp(0.0, 64.0) as usize,
             resolution: self.resolution,
-            running: self.running,
+            running: self.life == Life::Running,
             one_pass: self.context.epochs.is_some_and(|e| e < PASSES),
             kept_outside: self.kept_outside,
         }
@@ -331,7 +337,7 @@ impl Judge {
             fill,
         };
         let seconds = (self.axis == Axis::Seconds).then_some(facts.last - facts.first);
-        verdict.suit_advice(Standing { ended: self.ended, seconds });
+        verdict.suit_advice(Standing { ended: self.life == Life::Ended, seconds });
         verdict
     }
 

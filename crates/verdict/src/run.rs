@@ -137,7 +137,9 @@ impl LiveJudge {
         let mut all = verdicts.into_iter().enumerate().filter(|(i, v)| *i == 0 || tells(v)).map(|(_, v)| v);
         let mut main = all.next().unwrap_or_else(|| {
             let mut nothing = Judge::new(Context::default(), Axis::Seconds, lowtide_model::Metric::Rss);
-            nothing.set_ended(!self.running);
+            if !self.running {
+                nothing.set_ended();
+            }
             nothing.verdict()
         });
         if let Some(death) = self.death() {
@@ -192,7 +194,9 @@ impl LiveJudge {
         judge.set_context(context);
         judge.set_pace(if by_steps { self.marks.pace() } else { None });
         judge.set_running(self.running);
-        judge.set_ended(died && !self.running);
+        if died && !self.running {
+            judge.set_ended();
+        }
         judge.set_drawn(self.drawn);
         judge.set_outside_data(self.kept_outside(&track), self.marks.largest_example);
         let death = self.death().filter(|death| role == Role::Trainer || death.is_of(key));
