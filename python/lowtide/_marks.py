@@ -96,6 +96,8 @@ def put(name: str, phase: int, number: float | None = None, extra: dict[str, Any
     facts = dict(extra or {})
     if kind == _page.CUSTOM:
         facts["name"] = name
+    if kind == _page.EPOCH:
+        facts.setdefault("step", page.steps)
     if kind == _page.SAVE and isinstance(facts.get("path"), (str, os.PathLike)):
         folder, facts["path"] = os.path.split(os.path.abspath(facts["path"]))
         page.folder("save_dir", folder)

@@ -4,6 +4,7 @@ mod guarding;
 mod judging;
 mod scanning;
 mod showing;
+mod size;
 
 pub(crate) use guarding::{GuardArgs, Limit as GuardLimit};
 pub(crate) use judging::{AboutArgs, CheckArgs, CheckFormat, CompareArgs, ExplainArgs, GateArgs, StepRange};

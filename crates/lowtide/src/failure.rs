@@ -31,6 +31,13 @@ impl Failure {
         self
     }
 
+    /// All of it in one line, for a table or a report.
+    pub(crate) fn sentence(&self) -> String {
+        let because = self.because.iter().map(|cause| format!(": {cause}"));
+        let hint = self.hint.iter().map(|hint| format!("; {hint}"));
+        std::iter::once(self.what.clone()).chain(because).chain(hint).collect()
+    }
+
     /// What could not be done, alone.
     pub(crate) fn what(&self) -> &str {
         &self.what

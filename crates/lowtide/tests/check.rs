@@ -64,6 +64,24 @@ fn the_stabilisation_test_of_the_case_is_two_flags() {
 }
 
 #[test]
+fn a_level_that_stayed_counts_at_every_step_of_its_stay() {
+    let stage = Stage::new();
+    let file = stage.path("rests.tide");
+    let fills = |second: u64| 1000 + 8 * second.min(40);
+    Job { trainer: fills, steps: true, thinned: true, ..Job::default() }.write(&file);
+    let file = file.to_str().unwrap();
+    for steps in ["92..118", "101..103", "45..200"] {
+        let (code, said, errors) = check(&stage, &[file, "--max-range", "1MiB", "--steps", steps]);
+        assert_eq!(code, 0, "{steps}: {said}{errors}");
+        assert!(said.contains("memory moved by 0 B"), "{steps}: {said}");
+        assert_eq!(check(&stage, &[file, "--max", "1300MiB", "--steps", steps]).0, 1, "1370 MiB in {steps}");
+        assert_eq!(check(&stage, &[file, "--max", "1400MiB", "--steps", steps]).0, 0, "{steps}");
+    }
+    assert_eq!(check(&stage, &[file, "--max-range", "1MiB", "--steps", "30..118"]).0, 1, "the fill is in it");
+    assert_eq!(check(&stage, &[file, "--max", "2GiB", "--steps", "900..950"]).0, 2, "it never got there");
+}
+
+#[test]
 fn only_gates_on_the_verdict_can_be_too_early() {
     let stage = Stage::new();
     let run = case("run-1.txt");
@@ -93,9 +111,9 @@ fn whether_it_fits_goes_by_the_outcome() {
     let (code, said, _) = with("18GB");
     assert!(code == 0 && said.contains("tight: needs up to"), "{said}");
     assert_eq!(with("16GB").0, 1);
-    let (code, _, said) = check(&stage, &[&run, "--fits"]);
-    assert_eq!(code, 2);
-    assert!(said.contains("no limit is known") && said.contains("hint: say where memory ends"), "{said}");
+    let (code, said, errors) = check(&stage, &[&run, "--fits"]);
+    assert_eq!((code, errors.as_str()), (2, ""), "said once");
+    assert!(said.contains("no limit is known; say where memory ends: --limit 32GiB"), "{said}");
 }
 
 #[test]
@@ -105,18 +123,39 @@ fn what_cannot_be_checked_is_an_error_of_its_own() {
     let (code, said, errors) = check(&stage, &[&run]);
     assert_eq!((code, said.as_str()), (2, ""));
     assert!(errors.contains("there is no gate to check") && errors.contains("--no-leak"), "{errors}");
-    let (code, _, errors) = check(&stage, &[&run, "--max", "1GB", "--steps", "900..950"]);
+    let (code, said, _) = check(&stage, &[&run, "--max", "1GB", "--steps", "900..950"]);
     assert_eq!(code, 2);
-    assert!(
-        errors.contains("no samples in steps 900 to 950") && errors.contains("from 10 to 240"),
-        "{errors}"
-    );
-    let (code, _, errors) = check(&stage, &[&case("validation.txt"), "--max", "1GB", "--steps", "1..2"]);
+    assert!(said.contains("no samples in steps 900 to 950: its steps go from 10 to 240"), "{said}");
+    let (code, said, _) = check(&stage, &[&case("validation.txt"), "--max", "1GB", "--steps", "1..2"]);
     assert_eq!(code, 2);
-    assert!(errors.contains("does not say at which step"), "{errors}");
-    assert_eq!(check(&stage, &["/no/such/file", "--no-leak"]).0, 2);
+    assert!(said.contains("does not say at which step"), "{said}");
+    let (code, _, errors) = check(&stage, &[&run, "--no-leak", "--steps", "90..120"]);
+    assert!(code == 2 && errors.contains("--steps says where --max and --max-range look"), "{errors}");
+    assert_eq!(check(&stage, &[&run, "--max", "1GB", "--steps", ".."]).0, 2, "no end at all");
+    for bare in ["20", "0"] {
+        let (code, _, errors) = check(&stage, &[&run, "--max", bare]);
+        assert!(code == 2 && errors.contains("invalid value"), "{errors}");
+    }
     assert_eq!(check(&stage, &["--no-leak"]).0, 2, "neither a file nor a command");
     assert_eq!(check(&stage, &[&run, "--no-leak", "--steps", "9"]).0, 2);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named_in_every_format() {
+    let stage = Stage::new();
+    let missing = "/no/such/file.csv";
+    let with = |format: &str| check(&stage, &[missing, "--no-leak", "--format", format]);
+    let (code, said, errors) = with("text");
+    assert_eq!((code, errors.as_str()), (2, ""), "said once");
+    assert!(said.contains("\n/no/such/file.csv\n  could not read "), "{said}");
+    let (_, said, errors) = with("json");
+    let told: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&told["file"], &told["says"]), (&missing.into(), &"could-not".into()), "{said}");
+    assert!(errors.starts_with("error: "), "{errors}");
+    assert!(with("junit").1.contains("<testsuite name=\"/no/such/file.csv\" "));
+    let (level, title, message) = workflow_command(with("github").1.trim_end());
+    assert_eq!((level.as_str(), title.as_str()), ("error", "lowtide check read"));
+    assert!(message.starts_with("/no/such/file.csv: "), "{message}");
 }
 
 #[test]

@@ -146,6 +146,36 @@ fn a_longer_run_is_compared_where_the_shorter_one_ends() {
 }
 
 #[test]
+fn that_curves_of_one_file_are_taken_for_runs_is_said() {
+    let stage = Stage::new();
+    let rows: String = (0..30).map(|step| format!("{step},{},{}\n", 1000 + step, 1000 + 2 * step)).collect();
+    let both = stage.path("both.csv");
+    let heading = "Step,run-a - system.proc.memory.rssMB,run-b - system.proc.memory.rssMB";
+    std::fs::write(&both, format!("{heading}\n{rows}")).unwrap();
+    let both = both.to_str().unwrap();
+    let (code, _, errors) = compare(&stage, &[both, both]);
+    assert_eq!(code, 0, "{errors}");
+    assert!(errors.contains("holds 2 curves: each is taken for a run of its side"), "{errors}");
+    let one = ["--y", "run-a - system.proc.memory.rssMB"];
+    assert_eq!(compare(&stage, &[&[both, both][..], &one].concat()).2, "");
+}
+
+#[test]
+fn steps_beside_seconds_are_told() {
+    let stage = Stage::new();
+    let write = |name: &str, axis: &str| {
+        let rows: String = (0..30).map(|x| format!("{x},{}\n", 1e9 + 1e6 * f64::from(x))).collect();
+        let file = stage.path(name);
+        std::fs::write(&file, format!("{axis},rss_bytes\n{rows}")).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let (steps, seconds) = (write("steps.csv", "step"), write("seconds.csv", "seconds"));
+    let (_, said, _) = compare(&stage, &[&steps, &seconds]);
+    assert!(said.contains("Some runs count steps and some seconds"), "{said}");
+    assert!(!compare(&stage, &[&steps, &steps]).1.contains("Some runs count"));
+}
+
+#[test]
 fn a_side_that_cannot_be_read_is_an_error() {
     let stage = Stage::new();
     let run = write(&stage, "run.tide", &Job::default());

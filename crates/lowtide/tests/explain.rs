@@ -74,6 +74,15 @@ fn made(id: &str, of: impl Fn(f64) -> f64, more: &Value) -> String {
 }
 
 #[test]
+fn the_reasoning_is_in_the_json_when_it_is_asked_for() {
+    let run = case("run-2.txt");
+    assert!(json(&[&run])[0].get("why").is_none());
+    let told = &json(&[&run, "--why"])[0];
+    let lines = told["why"].as_array().unwrap();
+    assert!(lines.iter().any(|line| line.as_str().unwrap().starts_with("decided by: ")), "{told}");
+}
+
+#[test]
 fn every_kind_keeps_the_schema() {
     let spike = |t: f64| if t % 30.0 >= 28.0 { 2500.0 } else { 0.0 };
     let rising: Vec<f64> = (0..300).map(|i| 100.0 + 20.0 * f64::from(i)).collect();

@@ -19,6 +19,58 @@ fn the_exit_code_is_the_commands_own() {
 }
 
 #[test]
+fn a_short_run_ends_with_the_answer_that_its_recording_gets() {
+    let stage = Stage::new();
+    let (actor, file) = (stage.renamed("grower"), stage.path("run.tide"));
+    let file = file.to_str().unwrap();
+    let flags = ["run", "--interval", "20ms", "--out", file, "--", &actor, "leak", "2", "80", "40"];
+    let said = String::from_utf8(stage.output(&flags).stderr).unwrap();
+    let explained = stage.output(&["explain", "--format", "json", file]);
+    let told: serde_json::Value = serde_json::from_slice(&explained.stdout).unwrap();
+    assert_eq!(told["verdict"], "leak", "{told}");
+    let headline = told["headline"].as_str().unwrap();
+    assert!(said.contains(&format!("\n  {headline}\n    process: trainer ")), "{headline}\n{said}");
+    assert!(said.contains("grower leak 2 80 40\n"), "{said}");
+}
+
+#[test]
+fn a_limit_of_ones_own_needs_no_guard() {
+    let stage = Stage::new();
+    let (actor, file) = (stage.renamed("grower"), stage.path("run.tide"));
+    let file = file.to_str().unwrap();
+    let limited = ["run", "--limit", "170MiB", "--interval", "20ms", "--out", file, "--"];
+    let said = stage.output(&[&limited[..], &[&actor, "leak", "2", "80", "40"]].concat()).stderr;
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("of 170 MiB (--limit) when least was"), "{said}");
+    let explained = stage.output(&["explain", "--format", "json", file]);
+    let told: serde_json::Value = serde_json::from_slice(&explained.stdout).unwrap();
+    assert_eq!(
+        (&told["outcome"]["is"], &told["outcome"]["limit_from"]),
+        (&"exceeds".into(), &"--limit".into())
+    );
+    assert_eq!(
+        stage.output(&["run", "--limit", "170", "--", "true"]).status.code(),
+        Some(2),
+        "of what unit?"
+    );
+}
+
+#[test]
+fn each_of_two_leaks_is_told_with_its_process() {
+    let stage = Stage::new();
+    let (alpha, beta) = (stage.renamed("alpha"), stage.renamed("beta"));
+    let file = stage.path("run.tide");
+    let line = format!("{alpha} leak 4 80 40 & {beta} leak 1 80 40; wait");
+    let flags = ["run", "--interval", "20ms", "--out", file.to_str().unwrap(), "--", "sh", "-c", &line];
+    let said = String::from_utf8(stage.output(&flags).stderr).unwrap();
+    let line_of = |word: &str| said.lines().find(|line| line.contains(word)).unwrap_or_default();
+    assert!(line_of("process: ").ends_with("alpha leak 4 80 40"), "{said}");
+    assert!(line_of("also: leak").ends_with("beta leak 1 80 40)"), "{said}");
+    let checked = stage.output(&["check", "--no-leak", file.to_str().unwrap()]).stdout;
+    assert!(String::from_utf8_lossy(&checked).contains("alpha leak 4 80 40)"));
+}
+
+#[test]
 fn completions_offer_what_the_help_shows_and_nothing_else() {
     let stage = Stage::new();
     let output = stage.output(&["completions", "bash"]);

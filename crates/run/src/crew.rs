@@ -157,6 +157,8 @@ pub(crate) struct Crew {
     seen: u64,
     roles: BTreeMap<ProcKey, (Role, String)>,
     roles_at: Option<Tick>,
+    /// Whether marks of progress came that name no process.
+    unnamed_marks: bool,
 }
 
 impl Crew {
@@ -170,6 +172,7 @@ impl Crew {
             seen: 0,
             roles: BTreeMap::new(),
             roles_at: None,
+            unnamed_marks: false,
         }
     }
 
@@ -200,6 +203,11 @@ impl Crew {
         {
             self.roles_at = None;
         }
+    }
+
+    /// Somebody marks steps, passes or phases: who is born from now on was not it.
+    pub(crate) fn marks_unnamed(&mut self) {
+        self.unnamed_marks = true;
     }
 
     /// Processes seen so far, the short-lived ones too.
@@ -269,7 +277,7 @@ impl Crew {
             status: Status::default(),
             stat: Stat::default(),
             lately: Lately::default(),
-            footprint: Footprint::default(),
+            footprint: Footprint { after_marks: self.unnamed_marks, ..Footprint::default() },
             anchor: None,
             minute_start: None,
             minute_ago: None,

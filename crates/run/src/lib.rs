@@ -119,6 +119,8 @@ pub struct Options {
     pub agent: bool,
     /// Whether the largest process is scanned when its floor rises.
     pub scans: bool,
+    /// A limit of the user's own, beside those that hold.
+    pub limit: Option<Bytes>,
     /// How the job is guarded, if it is.
     pub guard: Option<GuardOptions>,
     /// Whether the job gets a cgroup of its own.
@@ -334,9 +336,9 @@ fn prepare<'a>(
     listener.began(&Began { root: key, source, recording, socket: socket_path });
     let judging = judging::Judging::new(&setting.meta);
     let slurm = limits::slurm(|name| std::env::var(name).ok());
-    let mut places = Places::new(setting.root.clone(), setting.own, slurm);
-    if let Some(guard) = options.guard.as_ref().filter(|_| setting.watch.is_some()) {
-        places.watch_closely(guard.limit);
+    let mut places = Places::new(setting.root.clone(), setting.own, slurm, options.limit);
+    if setting.watch.is_some() {
+        places.watch_closely();
     }
     Session {
         options,

@@ -67,8 +67,13 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// `own_pids` are lowtide's own processes, which are no strangers.
-    pub(crate) fn new(root: Root, own_pids: BTreeSet<u32>, slurm: Option<Bytes>) -> Self {
+    /// `own_pids` are lowtide's own processes, which are no strangers; `asked` is a limit of the user's own.
+    pub(crate) fn new(
+        root: Root,
+        own_pids: BTreeSet<u32>,
+        slurm: Option<Bytes>,
+        asked: Option<Bytes>,
+    ) -> Self {
         let mut host = Host::open(&root);
         let host_last = host.read();
         Self {
@@ -79,16 +84,15 @@ impl Places {
             host_last,
             host_thin: Thin::default(),
             slurm,
-            asked: None,
+            asked,
             closely: false,
             limits: Vec::new(),
             written: None,
         }
     }
 
-    /// For a guard: limits above the cgroup are looked at as often as the cgroup, and a limit of the user's own counts.
-    pub(crate) fn watch_closely(&mut self, asked: Option<Bytes>) {
-        self.asked = asked;
+    /// For a guard: limits above the cgroup are looked at as often as the cgroup.
+    pub(crate) fn watch_closely(&mut self) {
         self.closely = true;
     }
 

@@ -86,6 +86,7 @@ fn options(folder: &std::path::Path) -> Options {
         marks: None,
         agent: true,
         scans: true,
+        limit: None,
         guard: None,
         isolate: None,
     }

@@ -10,9 +10,9 @@ use crate::live::LiveJudge;
 use crate::phrases::{number, size};
 use crate::series::Point;
 use crate::verdict::{Group, Kind, RuledOut, Verdict};
-use lowtide_model::{Bytes, Context, ProcKey, Role};
+use lowtide_model::{Bytes, Context, Mark, ProcKey, Role};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Processes whose allocator is followed: the ranks of one machine.
 const MOST: usize = 16;
@@ -69,15 +69,28 @@ struct Told {
     tensors: Tensors,
 }
 
-/// What all processes told.
+/// Who tells of an allocator. A mark that came over the socket names no process: it is the trainer's, of its rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Speaker {
+    Process(ProcKey),
+    Trainer(Option<u32>),
+}
+
+impl Speaker {
+    pub(crate) fn of(mark: &Mark) -> Self {
+        mark.process.map_or(Self::Trainer(mark.rank), Self::Process)
+    }
+}
+
+/// What all of them told.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Allocators(BTreeMap<ProcKey, Told>);
+pub(crate) struct Allocators(BTreeMap<Speaker, Told>);
 
 impl Allocators {
     /// Takes the JSON of a mark; what is about something else is passed over.
     pub(crate) fn push(
         &mut self,
-        process: ProcKey,
+        speaker: Speaker,
         seconds: f64,
         step: Option<f64>,
         extra: &str,
@@ -86,7 +99,7 @@ impl Allocators {
             return None;
         }
         let facts: Facts = serde_json::from_str(extra).ok()?;
-        if !self.0.contains_key(&process) && self.0.len() >= MOST {
+        if !self.0.contains_key(&speaker) && self.0.len() >= MOST {
             return None;
         }
         let new = || Told {
@@ -95,7 +108,7 @@ impl Allocators {
             reserved: None,
             tensors: Tensors::default(),
         };
-        let told = self.0.entry(process).or_insert_with(new);
+        let told = self.0.entry(speaker).or_insert_with(new);
         if let Some(allocated) = facts.gpu_allocated_bytes {
             told.allocated.push(Point::one(seconds, allocated), step);
             if let Some(reserved) = facts.gpu_reserved_bytes {
@@ -110,32 +123,56 @@ impl Allocators {
     }
 
     /// What a process's tensors did.
-    pub(crate) fn tensors(&self, process: ProcKey) -> Tensors {
-        self.0.get(&process).map(|told| told.tensors).unwrap_or_default()
-    }
-
-    /// Whether a process tells what its GPU memory is for.
-    pub(crate) fn knows(&self, process: ProcKey) -> bool {
-        self.0.get(&process).is_some_and(|told| told.allocated.seconds.samples() >= FEWEST)
+    pub(crate) fn tensors(&self, process: ProcKey, role: Role) -> Tensors {
+        let own = self.0.get(&Speaker::Process(process));
+        let unnamed = || self.0.get(&Speaker::Trainer(None)).filter(|_| role == Role::Trainer);
+        own.or_else(unnamed).map(|told| told.tensors).unwrap_or_default()
     }
 }
 
 impl LiveJudge {
+    /// Which process a speaker is: where it names none, the trainer with its rank, or else the largest.
+    fn process_of(&self, speaker: Speaker, role: &BTreeMap<ProcKey, Role>) -> Option<ProcKey> {
+        let rank = match speaker {
+            Speaker::Process(key) => return Some(key),
+            Speaker::Trainer(rank) => rank,
+        };
+        let ranked = |key: &ProcKey| {
+            let env = self.processes.get(key).map(|process| process.env.as_slice()).unwrap_or_default();
+            rank.is_some_and(|rank| env.contains(&("RANK".to_owned(), rank.to_string())))
+        };
+        let held = |key: &ProcKey| self.tracks.get(key).map(|track| track.footprint.peak);
+        let trainers = role.iter().filter(|(_, role)| **role == Role::Trainer).map(|(key, _)| *key);
+        trainers.max_by_key(|key| (ranked(key), held(key)))
+    }
+
+    /// Those who tell what their GPU memory is for.
+    fn tellers(&self, role: &BTreeMap<ProcKey, Role>) -> impl Iterator<Item = (ProcKey, &Told)> {
+        let enough = |told: &Told| told.allocated.seconds.samples() >= FEWEST;
+        let telling = self.allocators.0.iter().filter(move |(_, told)| enough(told));
+        telling.filter_map(|(speaker, told)| Some((self.process_of(*speaker, role)?, told)))
+    }
+
+    /// The processes that do.
+    pub(crate) fn tells_of_gpu(&self, role: &BTreeMap<ProcKey, Role>) -> BTreeSet<ProcKey> {
+        self.tellers(role).map(|(key, _)| key).collect()
+    }
+
     /// Tensors that pile up on a GPU, and memory that its allocator holds for none of them.
     pub(crate) fn allocator_verdicts(&self, role: &BTreeMap<ProcKey, Role>) -> Vec<Verdict> {
         let mut out = Vec::new();
-        for (key, told) in self.allocators.0.iter().filter(|(key, _)| self.allocators.knows(**key)) {
+        for (key, told) in self.tellers(role) {
             let told = &Told {
-                allocated: self.up_to_now(&told.allocated, Some(*key)),
-                slack: self.up_to_now(&told.slack, Some(*key)),
+                allocated: self.up_to_now(&told.allocated, Some(key)),
+                slack: self.up_to_now(&told.slack, Some(key)),
                 ..*told
             };
-            let room = self.gpu_limit(*key);
+            let room = self.gpu_limit(key);
             let mut found = self.in_tensors(told, room);
             found.extend(self.beside_tensors(told, room));
             for verdict in &mut found {
-                let role = role.get(key).copied().unwrap_or(Role::Unknown);
-                verdict.process = Some(self.named(*key, role));
+                let role = role.get(&key).copied().unwrap_or(Role::Unknown);
+                verdict.process = Some(self.named(key, role));
             }
             out.extend(found);
         }

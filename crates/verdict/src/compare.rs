@@ -98,6 +98,8 @@ pub struct Comparison {
     pub spread_known: bool,
     /// Up to where levels are compared, when one run is clearly longer than another.
     pub cut: Option<(Axis, f64)>,
+    /// Whether runs are measured over different axes: then nobody knows whether one is longer.
+    pub mixed_axes: bool,
 }
 
 /// What one run is, in a line.
@@ -133,6 +135,10 @@ impl Measures {
         };
         Self { told, end: end_of(run), numbers: measure(run, until.unwrap_or(f64::INFINITY)) }
     }
+
+    fn axis(&self) -> Option<Axis> {
+        self.end.map(|(axis, _)| axis)
+    }
 }
 
 /// Compares two sides of one run or several.
@@ -159,6 +165,7 @@ pub fn compare_by<E>(
     if let Some((_, end)) = cut {
         runs = (0..a + b).map(|n| look(n, Some(end))).collect::<Result<Vec<_>, E>>()?;
     }
+    let mixed_axes = runs.windows(2).any(|pair| pair[0].axis() != pair[1].axis());
     let b = runs.split_off(a);
     Ok(Comparison {
         differences: differences(&runs, &b),
@@ -166,6 +173,7 @@ pub fn compare_by<E>(
         a: runs.into_iter().map(|run| run.told).collect(),
         b: b.into_iter().map(|run| run.told).collect(),
         cut,
+        mixed_axes,
     })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! The state machine takes a sample in constant time and holds bounded memory; all work is done when it is asked.
 
+use crate::advice::Standing;
 use crate::assess::{Assessment, Because, Known, PASSES, assess};
 use crate::budget::{Clock, fill, forecast, outcome, pass, pass_steps};
 use crate::confidence::confidence;
@@ -19,6 +20,15 @@ use lowtide_model::{Axis, Context, Curve, Metric};
 /// Bins of a curve that is judged alone. 2,048 of them keep every sample of any curve a person would draw.
 const ROOM: usize = 2048;
 
+/// Whether more samples will come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Running,
+    /// A curve does not say whether it is over.
+    Unknown,
+    Ended,
+}
+
 /// Takes samples as they come and can be asked at any moment.
 #[derive(Clone, Debug)]
 pub struct Judge {
@@ -34,7 +44,7 @@ pub struct Judge {
     clock: Clock,
     resolution: f64,
     name: Option<String>,
-    running: bool,
+    life: Life,
     /// Whether anybody looks at a picture of it.
     drawn: bool,
     kept_outside: Option<f64>,
@@ -63,7 +73,7 @@ impl Judge {
             clock,
             resolution: 0.0,
             name: None,
-            running: false,
+            life: Life::Unknown,
             drawn: true,
             kept_outside: None,
             largest_example: None,
@@ -145,7 +155,12 @@ impl Judge {
 
     /// Says whether more samples will come. While they do, a leak needs better odds before it is called.
     pub fn set_running(&mut self, running: bool) {
-        self.running = running;
+        self.life = if running { Life::Running } else { Life::Unknown };
+    }
+
+    /// Says that what is judged is over: nobody can let it run on.
+    pub(crate) fn set_ended(&mut self) {
+        self.life = Life::Ended;
     }
 
     /// Says what stays after evaluations, and how large the largest example is: growth beyond either is no fill.
@@ -211,7 +226,7 @@ impl Judge {
             events: events(&self.context, end),
             restarts: self.context.restarts.unwrap_or(0.0).clamp(0.0, 64.0) as usize,
             resolution: self.resolution,
-            running: self.running,
+            running: self.life == Life::Running,
             one_pass: self.context.epochs.is_some_and(|e| e < PASSES),
             kept_outside: self.kept_outside,
         }
@@ -298,7 +313,7 @@ impl Judge {
         let on_steps = self.axis != Axis::Seconds;
         let settled =
             |k: (f64, f64)| Settled { step: on_steps.then_some(k.0), seconds: self.clock.seconds(k.0) };
-        Verdict {
+        let mut verdict = Verdict {
             schema: SCHEMA.to_owned(),
             file: self.name.clone(),
             verdict: kind,
@@ -322,7 +337,10 @@ impl Judge {
             outcome,
             forecast,
             fill,
-        }
+        };
+        let seconds = (self.axis == Axis::Seconds).then_some(facts.last - facts.first);
+        verdict.suit_advice(Standing { ended: self.life == Life::Ended, seconds });
+        verdict
     }
 
     /// When two explanations part: at the end of the first pass, of the test pass after it, or when the curve is half

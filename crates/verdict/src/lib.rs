@@ -3,6 +3,7 @@
 //! Pure: no clock, no file, no environment, no thread, no random order. The same rows give the same words.
 //! Not here: reading anything (see `probe` and `store`), showing anything (see `lowtide`).
 
+mod advice;
 mod allocator;
 mod assess;
 mod budget;
@@ -58,7 +59,7 @@ pub use phrases::both;
 pub use roles::{Footprint, RoleFound, roles};
 pub use run::{RunVerdict, judge_recording, judge_recording_with};
 pub use series::Point;
-pub use summary::{Course, RoleSummary, Summary, roles_of, summarize};
+pub use summary::{Course, RoleSummary, Summary, least_left, roles_of, summarize};
 pub use tally::{Tally, tally};
 pub use together::{Together, judge_together};
 pub use total::{Estimate, TreeTotal, tree_totals};

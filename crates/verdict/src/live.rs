@@ -3,7 +3,7 @@
 //! A recording is judged by feeding its rows through the same judge, so the answer at the end of a run is the answer
 //! on its file. The tree is split by process and by kind of memory before anything is fitted.
 
-use crate::allocator::Allocators;
+use crate::allocator::{Allocators, Speaker};
 use crate::gaps::Gaps;
 use crate::judge::Judge;
 use crate::killed::Deaths;
@@ -55,6 +55,8 @@ pub struct LiveJudge {
     /// Size of each GPU and what is used of it by all.
     pub(crate) gpu_sizes: BTreeMap<u32, (f64, f64)>,
     marked: BTreeSet<ProcKey>,
+    /// When the first mark of progress came that names no process.
+    unnamed_marks: Option<Tick>,
 }
 
 impl LiveJudge {
@@ -83,6 +85,7 @@ impl LiveJudge {
             scans: Scans::default(),
             gpu_sizes: BTreeMap::new(),
             marked: BTreeSet::new(),
+            unnamed_marks: None,
         }
     }
 
@@ -172,16 +175,22 @@ impl LiveJudge {
         {
             self.tracks.values_mut().for_each(|track| track.stepped(before, now));
         }
-        self.marked.extend(mark.process.filter(|_| mark.kind.is_progress()));
+        if mark.kind.is_progress() {
+            self.marked.extend(mark.process);
+            if mark.process.is_none() {
+                self.unnamed_marks.get_or_insert(mark.tick);
+            }
+        }
         self.push_told(mark);
     }
 
     /// What a mark says of tensors, allocators and inputs.
     fn push_told(&mut self, mark: &Mark) {
-        let Some((process, extra)) = mark.process.zip(mark.extra.as_deref()) else { return };
+        let Some(extra) = mark.extra.as_deref() else { return };
         let (seconds, step) = (mark.tick.seconds(), self.marks.step);
-        let tensors = self.allocators.push(process, seconds, step, extra);
-        if let Some((count, track)) = tensors.zip(self.tracks.get_mut(&process)) {
+        let tensors = self.allocators.push(Speaker::of(mark), seconds, step, extra);
+        let track = mark.process.and_then(|process| self.tracks.get_mut(&process));
+        if let Some((count, track)) = tensors.zip(track) {
             track.push_tensors(seconds, step, count);
         }
     }
@@ -215,9 +224,18 @@ impl LiveJudge {
         let memory: BTreeMap<ProcKey, Footprint> = self
             .tracks
             .iter()
-            .map(|(k, t)| (*k, Footprint { marks: self.marked.contains(k), ..t.footprint }))
+            .map(|(k, t)| {
+                let (marks, after_marks) = (self.marked.contains(k), self.born_after_marks(k));
+                (*k, Footprint { marks, after_marks, ..t.footprint })
+            })
             .collect();
         roles(&processes, &memory)
+    }
+
+    /// Whether steps were told by somebody, nobody knows who, before this process was born.
+    fn born_after_marks(&self, key: &ProcKey) -> bool {
+        let born = self.processes.get(key).map(|process| process.born);
+        self.unnamed_marks.zip(born).is_some_and(|(first, born)| born > first)
     }
 
     /// The limit a process's curve runs into, with its source: what it holds now and what is left beside it, and never

@@ -2,6 +2,7 @@
 //!
 //! Marks give the curve its right axis and the engine its context, so that nobody has to type numbers.
 
+use crate::budget::pass_steps;
 use lowtide_model::{Context, Mark, MarkKind, MarkPhase};
 use std::collections::BTreeSet;
 
@@ -15,6 +16,9 @@ const MOST_SHAPES: usize = 4096;
 
 /// A shorter pass, in seconds, is over before memory was sampled twice at the usual second: it tells nothing of a curve.
 const SHORTEST_PASS: f64 = 2.0;
+
+/// Two lengths of a pass differ from this part on: less is a last batch that is dropped or filled up.
+const DIFFERS: f64 = 0.05;
 
 /// What the marks so far say.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +84,7 @@ impl Marks {
         self.read_facts(mark.extra.as_deref(), seconds, custom);
         match mark.kind {
             MarkKind::Step if mark.number.is_finite() => self.push_step(mark.number, seconds),
-            MarkKind::Epoch => self.push_epoch(mark.phase, seconds),
+            MarkKind::Epoch => self.push_epoch(mark, seconds),
             MarkKind::Eval => {
                 self.in_eval = mark.phase == MarkPhase::Start;
                 self.eval_ended = Some(seconds);
@@ -122,9 +126,12 @@ impl Marks {
         }
     }
 
-    fn push_epoch(&mut self, phase: MarkPhase, seconds: f64) {
+    /// Steps are not all written down: where the mark itself says after which one it came, that counts.
+    fn push_epoch(&mut self, mark: &Mark, seconds: f64) {
+        let told = facts_of(mark.extra.as_deref()).and_then(|facts| facts.get("step")?.as_f64());
+        let step = told.filter(|step| step.is_finite()).or(self.step).unwrap_or(0.0);
         if self.edges.len() < MOST_EVENTS {
-            self.edges.push((phase, self.step.unwrap_or(0.0), seconds));
+            self.edges.push((mark.phase, step, seconds));
         }
     }
 
@@ -193,7 +200,22 @@ impl Marks {
         same.or_else(first_end).filter(|p| p.0 > 0.0 && p.1 >= SHORTEST_PASS)
     }
 
-    /// What is known of the run by now; what the user said wins over what marks say.
+    /// Steps of a pass where the division does not tell them: told plainly, or by where passes began and ended. Steps
+    /// between two that were written down can't be told apart: within that, the division is the exact one.
+    fn pass_steps(&self) -> Option<f64> {
+        let divided = pass_steps(&Context { epoch_steps: None, ..self.context.clone() });
+        let apart = self.steps.steps.windows(2).map(|pair| pair[1] - pair[0]).fold(1.0, f64::max);
+        let agrees = |measured: f64| divided.is_some_and(|divided| (divided - measured).abs() <= apart);
+        self.context.epoch_steps.or(self.pass().map(|pass| pass.0).filter(|steps| !agrees(*steps)))
+    }
+
+    /// Steps of a pass by what the user said, and by the marks, where the two differ.
+    pub(crate) fn contradicted(&self, asked: &Context) -> Option<(f64, f64)> {
+        let (said, told) = (pass_steps(&self.known(asked))?, pass_steps(&self.known(&Context::default()))?);
+        (says_pass(asked) && (said - told).abs() > (DIFFERS * told).max(1.0)).then_some((said, told))
+    }
+
+    /// What is known of the run by now; what the user said wins over what marks say, in whatever words they say it.
     pub(crate) fn known(&self, asked: &Context) -> Context {
         let mut c = asked.clone();
         let m = &self.context;
@@ -202,10 +224,13 @@ impl Marks {
         c.accum = c.accum.or(m.accum);
         c.world_size = c.world_size.or(m.world_size);
         c.epochs = c.epochs.or(m.epochs);
-        let pass = self.pass();
-        c.epoch_steps = c.epoch_steps.or(m.epoch_steps).or(pass.map(|p| p.0));
-        c.epoch_seconds = c.epoch_seconds.or(pass.map(|p| p.1)).or_else(|| {
-            let steps = crate::budget::pass_steps(&c)?;
+        let divides = says_pass(asked) && pass_steps(&c).is_some();
+        let measured = self.pass().filter(|_| !divides);
+        if !divides {
+            c.epoch_steps = self.pass_steps();
+        }
+        c.epoch_seconds = c.epoch_seconds.or(measured.map(|p| p.1)).or_else(|| {
+            let steps = pass_steps(&c)?;
             Some(steps * self.pace()?)
         });
         c
@@ -213,9 +238,7 @@ impl Marks {
 
     /// Facts in the JSON of a mark; unknown keys and broken JSON are passed over.
     fn read_facts(&mut self, extra: Option<&str>, seconds: f64, custom: bool) {
-        let Some(facts) = extra.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok()) else {
-            return;
-        };
+        let Some(facts) = facts_of(extra) else { return };
         let fact = |key: &str| {
             facts.get(key).and_then(serde_json::Value::as_f64).filter(|v| v.is_finite() && *v > 0.0)
         };
@@ -238,6 +261,16 @@ impl Marks {
         c.epoch_steps = fact("epoch_steps").or(c.epoch_steps);
         self.largest_example = fact("largest_example_bytes").or(self.largest_example);
     }
+}
+
+/// Whether the user said how long a pass is, plainly or in parts.
+fn says_pass(asked: &Context) -> bool {
+    [asked.epoch_steps, asked.examples, asked.batch, asked.accum].iter().any(Option::is_some)
+}
+
+/// The JSON of a mark, if it is some.
+fn facts_of(extra: Option<&str>) -> Option<serde_json::Value> {
+    extra.and_then(|text| serde_json::from_str(text).ok())
 }
 
 #[cfg(test)]
@@ -267,6 +300,45 @@ mod tests {
         let known = marks.known(&Context::default());
         assert!((known.epoch_seconds.unwrap() - 10.0).abs() < 1e-9, "{known:?}");
         assert!((known.epoch_steps.unwrap() - 8.0).abs() < 1e-9, "{known:?}");
+    }
+
+    /// Ten steps a second of which one a second is written down, passes of 8 seconds; told by `facts`.
+    fn thinned(facts: &str, epoch_facts: impl Fn(u32) -> Option<String>) -> Marks {
+        let mut marks = Marks::default();
+        let info = mark(0.0, MarkKind::Info, MarkPhase::Point, 0.0, None);
+        marks.push(&Mark { extra: Some(facts.to_owned()), ..info });
+        for second in 0..30_u32 {
+            let step = f64::from(second * 10 + 7);
+            marks.push(&mark(f64::from(second) + 0.7, MarkKind::Step, MarkPhase::Point, step, None));
+            if second % 8 == 7 {
+                let end = mark(f64::from(second) + 1.0, MarkKind::Epoch, MarkPhase::End, 0.0, None);
+                marks.push(&Mark { extra: epoch_facts(second * 10 + 10), ..end });
+            }
+        }
+        marks
+    }
+
+    #[test]
+    fn a_pass_is_as_long_as_its_marks_say_also_where_steps_are_thinned() {
+        let marks = thinned("{}", |step| Some(format!("{{\"step\":{step}}}")));
+        assert_eq!(marks.known(&Context::default()).epoch_steps, Some(80.0));
+        let marks = thinned("{\"examples\":332,\"batch\":4}", |_| None);
+        let known = marks.known(&Context::default());
+        assert_eq!(known.epoch_steps, None, "the division is nearer than ten steps can tell");
+        assert_eq!(pass_steps(&known), Some(83.0));
+        let marks = thinned("{\"examples\":640,\"batch\":4}", |_| None);
+        let known = marks.known(&Context::default());
+        assert_eq!(pass_steps(&known), Some(80.0), "what happened wins over a batch that was told wrong");
+    }
+
+    #[test]
+    fn what_the_user_says_of_a_pass_wins_and_a_contradiction_is_known() {
+        let marks = thinned("{\"examples\":320,\"batch\":4}", |_| None);
+        let asked = |examples: f64| Context { examples: Some(examples), ..Context::default() };
+        assert_eq!(pass_steps(&marks.known(&asked(500.0))), Some(125.0));
+        assert_eq!(marks.contradicted(&asked(500.0)), Some((125.0, 80.0)));
+        assert_eq!(marks.contradicted(&asked(322.0)), None);
+        assert_eq!(marks.contradicted(&Context::default()), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! trainer's arguments. So the role comes from what can't be renamed: who forked without exec, where a process
 //! stands in the tree, and how much memory it holds. Names only break ties. Not here: whether a process leaks.
 
-use lowtide_model::{Bytes, ProcKey, Process, Role};
+use lowtide_model::{Bytes, ProcKey, Process, Role, Tick};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -19,6 +19,8 @@ pub struct Footprint {
     pub gpu: Bytes,
     /// Whether it sent steps, epochs or other marks: only a training loop does.
     pub marks: bool,
+    /// Whether somebody, nobody knows who, had sent such marks before it was born.
+    pub after_marks: bool,
 }
 
 /// One process with its role and the reason in words.
@@ -143,10 +145,13 @@ impl<'a> Tree<'a> {
         let Some(mut top) = able.iter().copied().max_by_key(|&i| (on_gpu(i) > 0, self.peak(i))) else {
             return Vec::new();
         };
-        // A pool of equals below a process that holds as much as each of them works for that process.
+        // A pool of equals below a process that holds as much as each of them, or that trained before there was any of
+        // them, works for that process.
         while let Some(above) = self.parent[top] {
             let at_work = self.peak(above).saturating_mul(LAUNCHER_FACTOR) > self.peak(top);
-            if !(at_work && self.equals(top).len() >= POOL && able.contains(&above)) {
+            let pool = self.equals(top);
+            let works = at_work || self.came_later(&pool, above);
+            if !(works && pool.len() >= POOL && able.contains(&above)) {
                 break;
             }
             top = above;
@@ -155,6 +160,15 @@ impl<'a> Tree<'a> {
             return Vec::new();
         }
         self.equals(top)
+    }
+
+    /// Whether steps were told when none of a pool that lived together was born, and their parent was: it told them.
+    fn came_later(&self, pool: &[usize], above: usize) -> bool {
+        let later = |i: usize| self.held[i].is_some_and(|held| held.after_marks);
+        let ends = |i: usize| self.processes[i].died.unwrap_or(Tick(u64::MAX));
+        let last_born = pool.iter().map(|&i| self.processes[i].born).max();
+        let together = last_born.is_some_and(|born| pool.iter().all(|&i| ends(i) > born));
+        together && pool.iter().all(|&i| later(i)) && !later(above)
     }
 
     /// Whether a launcher gave this process a rank: it is in its environment and not (or another) in its parent's.
@@ -291,7 +305,6 @@ fn name_hint(process: &Process) -> Option<Role> {
 mod tests {
     use super::*;
     use Role::{LoaderWorker, Trainer, Wrapper};
-    use lowtide_model::Tick;
     use proptest::prelude::*;
 
     const MIB: u64 = 1 << 20;
@@ -426,6 +439,26 @@ mod tests {
         let found = job.roles();
         assert_eq!(found[0], Role::Trainer);
         assert!(found[1..].iter().all(|r| *r == Role::CompileWorker), "{found:?}");
+    }
+
+    #[test]
+    fn what_a_process_that_steps_starts_again_and_again_are_no_ranks() {
+        let mut job = Job::new();
+        let parent = job.add(0, true, 12);
+        let pool: Vec<u32> = (0..4).map(|_| job.add(parent, true, 42)).collect();
+        assert_eq!(job.roles()[0], Wrapper, "with no marks they may be ranks");
+        for pid in pool {
+            job.memory.get_mut(&job.processes[pid as usize - 1].key).unwrap().after_marks = true;
+        }
+        let found = job.roles();
+        assert_eq!(found[0], Trainer);
+        assert!(found[1..].iter().all(|role| *role == Role::CompileWorker), "{found:?}");
+        // Lives of one program, each after the other, are not together.
+        for (process, second) in job.processes[1..].iter_mut().zip(0..) {
+            (process.born, process.died) =
+                (Tick(second * 1_000_000_000), Some(Tick(second * 1_000_000_000 + 1)));
+        }
+        assert_eq!(job.roles()[0], Wrapper);
     }
 
     #[test]

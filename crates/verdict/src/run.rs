@@ -136,12 +136,23 @@ impl LiveJudge {
         verdicts.extend(extra);
         let mut all = verdicts.into_iter().enumerate().filter(|(i, v)| *i == 0 || tells(v)).map(|(_, v)| v);
         let mut main = all.next().unwrap_or_else(|| {
-            Judge::new(Context::default(), Axis::Seconds, lowtide_model::Metric::Rss).verdict()
+            let mut nothing = Judge::new(Context::default(), Axis::Seconds, lowtide_model::Metric::Rss);
+            if !self.running {
+                nothing.set_ended();
+            }
+            nothing.verdict()
         });
         if let Some(death) = self.death() {
             main.tell_death(&death);
         }
         main.tell_causes(&Signs { buffers, ..self.signs_of_all(&role) });
+        if let Some((said, told)) = self.marks.contradicted(&self.asked) {
+            main.evidence.push(format!(
+                "what was said makes a pass of {}, the marks of the job make one of {}; what was said is taken",
+                counted(said, "step"),
+                counted(told, "step")
+            ));
+        }
         RunVerdict { main, findings: all.collect(), roles }
     }
 
@@ -183,6 +194,9 @@ impl LiveJudge {
         judge.set_context(context);
         judge.set_pace(if by_steps { self.marks.pace() } else { None });
         judge.set_running(self.running);
+        if died && !self.running {
+            judge.set_ended();
+        }
         judge.set_drawn(self.drawn);
         judge.set_outside_data(self.kept_outside(&track), self.marks.largest_example);
         let death = self.death().filter(|death| role == Role::Trainer || death.is_of(key));
@@ -209,7 +223,7 @@ impl LiveJudge {
             peaks: track.peaks,
             per_shape: track.per_shape(),
             rollouts: self.rollouts(),
-            tensors: self.allocators.tensors(key),
+            tensors: self.allocators.tensors(key, role),
             ..Signs::default()
         });
         Judged { key, grows, rank: rank(&verdict, &track, grows, role), verdict }
@@ -232,10 +246,11 @@ impl LiveJudge {
 
     fn gpu_verdicts(&self, role: &BTreeMap<ProcKey, Role>) -> Vec<Verdict> {
         let split = |gpu: u32| self.gpus.keys().any(|k| k.0 == gpu && k.1.is_some());
+        let tell = self.tells_of_gpu(role);
         let mut out = Vec::new();
         for ((gpu, process), levels) in &self.gpus {
             // What the job's own allocator tells says more than the driver's sum.
-            let told = process.is_some_and(|key| self.allocators.knows(key));
+            let told = process.is_some_and(|key| tell.contains(&key));
             if (process.is_none() && split(*gpu)) || told {
                 continue;
             }
@@ -294,7 +309,7 @@ impl LiveJudge {
     /// More and more processes, each of them flat.
     fn multiplying(&self, role: &BTreeMap<ProcKey, Role>, leaks: bool) -> Option<Verdict> {
         let counted = self.alive.verdict();
-        let (before, after) = (counted.floor.start_bytes, counted.floor.end_bytes);
+        let (before, after) = (counted.floor.start_bytes.round(), counted.floor.end_bytes.round());
         let more = after - before;
         if leaks || counted.group != Group::Leak || more < 3.0 {
             return None;

@@ -43,6 +43,26 @@ const STRETCH_BEFORE: usize = 8;
 /// ... and is not looked for in a curve so short that every sample counts.
 const FEWEST_TO_CUT: usize = 8;
 
+/// How many of the last parts of a life are its clean-up: a fall at the very end, below all of the stretch before it.
+/// That is the program's doing or the kernel's, and says nothing of its life. Each part is its lowest level and how many
+/// samples it stands for.
+pub(crate) fn clean_up(parts: &[(f64, usize)]) -> usize {
+    let all: usize = parts.iter().map(|part| part.1).sum();
+    if all < FEWEST_TO_CUT {
+        return 0;
+    }
+    let most = (all / MOST_ENDING).max(1);
+    let from_end = parts.iter().rev().scan(0, |sum, part| {
+        *sum += part.1;
+        Some((*sum - part.1, *sum))
+    });
+    let ending = parts.len() - from_end.clone().take_while(|(_, to)| *to <= most).count();
+    let reach = most + (all / STRETCH_BEFORE).max(3);
+    let stretch = parts.len() - from_end.take_while(|(from, _)| *from < reach).count();
+    let lowest = parts[stretch..ending].iter().map(|part| part.0).fold(f64::INFINITY, f64::min);
+    parts[ending..].iter().rev().take_while(|part| part.0 < lowest).count()
+}
+
 /// Samples that were merged into one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bin {
@@ -154,19 +174,10 @@ impl Series {
         self.bins.last()
     }
 
-    /// The curve of a process that ended, without what it gave back on its way out: a fall at the very end, below
-    /// all of the stretch before it. That is the program's clean-up or the kernel's, and says nothing of its life.
+    /// The curve of a process that ended, without what it gave back on its way out.
     pub(crate) fn without_ending(&self) -> Self {
-        let bins = &self.bins;
-        let most = (bins.len() / MOST_ENDING).max(1);
-        let before = bins.len().saturating_sub(most);
-        let stretch = &bins[before.saturating_sub((bins.len() / STRETCH_BEFORE).max(3))..before];
-        if stretch.len() < 3 || bins.len() < FEWEST_TO_CUT {
-            return self.clone();
-        }
-        let lowest = stretch.iter().map(|b| b.low).fold(f64::INFINITY, f64::min);
-        let falls = bins[before..].iter().rev().take_while(|b| b.low < lowest).count();
-        self.part(0, bins.len() - falls)
+        let parts: Vec<(f64, usize)> = self.bins.iter().map(|b| (b.low, 1)).collect();
+        self.part(0, parts.len() - clean_up(&parts))
     }
 
     /// The same with every place moved; `to` keeps their order.
@@ -223,6 +234,8 @@ mod tests {
         let falling: Vec<f64> = (0..40).map(|i| 100.0 - f64::from(i)).collect();
         assert_eq!(of(&falling).samples(), 38, "a falling curve loses no more than its last twentieth");
         assert_eq!(of(&[5.0, 5.0, 5.0, 1.0]).samples(), 4);
+        assert_eq!(clean_up(&[(5.0, 1), (5.0, 30), (1.0, 1)]), 1, "a row stands for the ticks it covers");
+        assert_eq!(clean_up(&[(5.0, 1), (5.0, 30), (1.0, 9)]), 0, "a level that stays is life");
     }
 
     #[test]

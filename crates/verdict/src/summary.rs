@@ -3,13 +3,17 @@
 //! Plain arithmetic over rows. Not here: what the numbers mean (see the verdict).
 
 use crate::roles::{Footprint, RoleFound, roles};
-use crate::total::{Estimate, tree_totals};
-use lowtide_model::{ByteDelta, Bytes, CgroupRow, ProcKey, Process, Recording, Role, SampleRow, Tick};
+use crate::total::{Estimate, clean_ups, rows_of_life, tree_totals};
+use lowtide_model::{
+    ByteDelta, Bytes, CgroupRow, LimitHeld, LimitKind, ProcKey, Process, Recording, Role, SampleRow, Tick,
+};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The floor at the start and at the end is the lowest level in this part of the time.
 const EDGE_PART: f64 = 0.1;
+/// A number of processes is the usual one when so many lived for this part of the time.
+const USUAL_PART: f64 = 0.25;
 
 /// Memory of some processes over the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -80,6 +84,12 @@ pub fn roles_of(recording: &Recording) -> Vec<RoleFound> {
     for process in progress.filter_map(|mark| mark.process) {
         memory.entry(process).or_default().marks = true;
     }
+    let unnamed = recording.marks.iter().find(|mark| mark.kind.is_progress() && mark.process.is_none());
+    if let Some(first) = unnamed {
+        for process in recording.processes.iter().filter(|process| process.born > first.tick) {
+            memory.entry(process.key).and_modify(|known| known.after_marks = true);
+        }
+    }
     roles(&recording.processes, &memory)
 }
 
@@ -111,9 +121,30 @@ pub fn summarize(recording: &Recording) -> Summary {
     }
 }
 
+/// What was left of a limit when least was, as far as rows tell; else what was left when it was last looked at.
+pub fn least_left(recording: &Recording, held: &LimitHeld) -> Bytes {
+    let charge = |row: &CgroupRow| row.usage.max.saturating_sub(row.inactive_file.unwrap_or_default());
+    let most = match &held.kind {
+        LimitKind::AddressSpace { process } => {
+            recording.samples.iter().filter(|row| row.process == *process).map(|row| row.size).max()
+        }
+        LimitKind::Cgroup { path } => {
+            recording.cgroups.iter().filter(|row| row.path == *path).map(charge).max()
+        }
+        LimitKind::Host => recording.host.iter().map(|row| row.total.saturating_sub(row.available.min)).max(),
+        LimitKind::DevShm => recording.host.iter().filter_map(|row| row.dev_shm_used).max(),
+        LimitKind::Slurm | LimitKind::Asked => None,
+    };
+    held.limit.saturating_sub(held.used.max(most.unwrap_or_default()))
+}
+
 /// Times in which some process of the job lived, in order and apart.
 fn lived(recording: &Recording) -> Vec<(Tick, Tick)> {
-    let end = |process: &Process| process.died.unwrap_or(Tick(u64::MAX));
+    let clean_ups = clean_ups(recording);
+    let end = |process: &Process| {
+        let before = clean_ups.get(&process.key).map(|began| Tick(began.0.saturating_sub(1)));
+        before.or(process.died).unwrap_or(Tick(u64::MAX))
+    };
     let mut lives: Vec<(Tick, Tick)> =
         recording.processes.iter().map(|process| (process.born, end(process))).collect();
     lives.sort_unstable();
@@ -189,8 +220,8 @@ fn levels(recording: &Recording, wanted: impl Fn(ProcKey) -> bool) -> Vec<Level>
         Row(&'a SampleRow),
         Died(ProcKey),
     }
-    let rows =
-        recording.samples.iter().filter(|row| wanted(row.process)).map(|row| (row.tick, Step::Row(row)));
+    let rows = rows_of_life(recording).filter(|row| wanted(row.process));
+    let rows = rows.map(|row| (row.tick, Step::Row(row)));
     let deaths = recording.processes.iter().filter(|process| wanted(process.key));
     let deaths = deaths.filter_map(|process| Some((process.died?, Step::Died(process.key))));
     let mut steps: Vec<(Tick, Step<'_>)> = rows.chain(deaths).collect();
@@ -217,8 +248,10 @@ fn levels(recording: &Recording, wanted: impl Fn(ProcKey) -> bool) -> Vec<Level>
 fn course(levels: &[Level]) -> Course {
     let (Some(first), Some(last)) = (levels.first(), levels.last()) else { return Course::default() };
     // Workers that come and go one by one move the sum without anything growing: floors are taken at full strength.
+    // Where there is none, processes that multiply are what grows.
     let usual = usual_strength(levels);
-    let full: Vec<Level> = levels.iter().filter(|level| level.living == usual).copied().collect();
+    let counts = |level: &&Level| usual.is_none_or(|usual| level.living == usual);
+    let full: Vec<Level> = levels.iter().filter(counts).copied().collect();
     let (begin, end) = (full.first().unwrap_or(first).tick, full.last().unwrap_or(last).tick);
     let seconds = end.since(begin).as_secs_f64();
     let edge = seconds * EDGE_PART;
@@ -247,14 +280,15 @@ fn course(levels: &[Level]) -> Course {
     }
 }
 
-/// How many lived for most of the time.
-fn usual_strength(levels: &[Level]) -> usize {
+/// How many lived for a good part of the time, if any number did.
+fn usual_strength(levels: &[Level]) -> Option<usize> {
     let mut time: BTreeMap<usize, f64> = BTreeMap::new();
     for pair in levels.windows(2) {
         *time.entry(pair[0].living).or_default() += pair[1].tick.since(pair[0].tick).as_secs_f64();
     }
-    let longest = time.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    longest.map_or_else(|| levels.last().map_or(0, |level| level.living), |(living, _)| living)
+    let all: f64 = time.values().sum();
+    let (living, longest) = time.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (longest >= USUAL_PART * all).then_some(living)
 }
 
 /// Weighted by time: rows come when something moves, so a plain mean would favour the restless parts.
@@ -356,6 +390,47 @@ mod tests {
         assert_eq!(total.floor_end_bytes, Bytes::from_mib(1000));
         assert_eq!(total.growth_bytes, ByteDelta(0));
         assert_eq!(total.average_bytes, Bytes::from_mib(1000));
+    }
+
+    #[test]
+    fn what_a_process_gives_back_on_its_way_out_is_no_floor() {
+        let dead = Process { died: Some(Tick(101_000_000_000)), ..process(1) };
+        let mut samples: Vec<SampleRow> = (0..=99).map(|second| row(1, second, 1000)).collect();
+        samples.push(row(1, 100, 30));
+        let held = cgroup(100, 30);
+        let mut recording = Recording { processes: vec![dead], samples, ..Recording::default() };
+        let floors = |recording: &Recording| {
+            let summary = summarize(recording);
+            (summary.roles[0].course.floor_end_bytes, summary.total.floor_end_bytes)
+        };
+        assert_eq!(floors(&recording), (Bytes::from_mib(1000), Bytes::from_mib(1000)));
+        recording.cgroups = (0..=99).map(|second| cgroup(second, 1000)).chain([held]).collect();
+        assert_eq!(floors(&recording).1, Bytes::from_mib(1000), "nor in its cgroup");
+        recording.processes[0].died = None;
+        assert_eq!(floors(&recording).0, Bytes::from_mib(30), "one that lives may have let go");
+    }
+
+    #[test]
+    fn what_was_left_of_a_limit_is_what_was_left_when_least_was() {
+        let size = |second: u64, mib: u64| SampleRow { size: Bytes::from_mib(mib), ..row(1, second, 10) };
+        let recording =
+            Recording { samples: vec![size(0, 100), size(1, 850), size(2, 200)], ..Recording::default() };
+        let (limit, used) = (Bytes::from_mib(900), Bytes::from_mib(200));
+        let held = |kind| LimitHeld { kind, limit, used };
+        let own = held(LimitKind::AddressSpace { process: key(1) });
+        assert_eq!(least_left(&recording, &own), Bytes::from_mib(50));
+        assert_eq!(least_left(&recording, &held(LimitKind::Slurm)), Bytes::from_mib(700));
+    }
+
+    #[test]
+    fn processes_that_multiply_are_growth_of_the_tree() {
+        let samples = (0..20).flat_map(|second| (0..=second as u32).map(move |pid| row(pid, second, 30)));
+        let processes =
+            (0..20).map(|pid| Process { born: Tick(u64::from(pid) * 1_000_000_000), ..process(pid) });
+        let recording =
+            Recording { processes: processes.collect(), samples: samples.collect(), ..Recording::default() };
+        let grown = summarize(&recording).total.growth_bytes;
+        assert!(grown > ByteDelta(400 << 20), "{grown}");
     }
 
     #[test]

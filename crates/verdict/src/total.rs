@@ -4,6 +4,7 @@
 //! the truth for one trainer with four workers). The kernel's proportional size (PSS) is right but dear to read, so it
 //! is read seldom (an anchor) and the changes of RSS since then are added. What may be wrong since the anchor is the band.
 
+use crate::series::clean_up;
 use lowtide_model::{Bytes, ProcKey, Process, Recording, SampleRow, Tick};
 use std::collections::BTreeMap;
 
@@ -154,6 +155,31 @@ fn unanchored(member: &Member) -> Estimate {
     Estimate { bytes, low, high: member.rss, rss_sum }
 }
 
+/// When processes that ended began to give back what they held, on their way out.
+pub(crate) fn clean_ups(recording: &Recording) -> BTreeMap<ProcKey, Tick> {
+    let ended = recording.processes.iter().filter(|process| process.died.is_some());
+    let mut lives: BTreeMap<ProcKey, Vec<&SampleRow>> =
+        ended.map(|process| (process.key, Vec::new())).collect();
+    for row in &recording.samples {
+        if let Some(rows) = lives.get_mut(&row.process) {
+            rows.push(row);
+        }
+    }
+    let began = |rows: &[&SampleRow]| {
+        let part = |row: &&SampleRow| (row.rss.min.as_f64(), row.ticks as usize);
+        let life = rows.len() - clean_up(&rows.iter().map(part).collect::<Vec<_>>());
+        rows.get(life).map(|row| row.tick)
+    };
+    lives.iter().filter_map(|(process, rows)| Some((*process, began(rows)?))).collect()
+}
+
+/// The rows of a recording without those of a clean-up: they say nothing of the life before it.
+pub(crate) fn rows_of_life(recording: &Recording) -> impl Iterator<Item = &SampleRow> {
+    let clean_ups = clean_ups(recording);
+    let lives = move |row: &&SampleRow| clean_ups.get(&row.process).is_none_or(|began| row.tick < *began);
+    recording.samples.iter().filter(lives)
+}
+
 /// The total at every moment a sample was written, with the number of processes then, from a recording.
 pub fn tree_totals(recording: &Recording) -> Vec<(Tick, Estimate, usize)> {
     enum Step<'a> {
@@ -168,7 +194,7 @@ pub fn tree_totals(recording: &Recording) -> Vec<(Tick, Estimate, usize)> {
             steps.push((died, 2, Step::Died(process.key)));
         }
     }
-    steps.extend(recording.samples.iter().map(|row| (row.tick, 1, Step::Row(row))));
+    steps.extend(rows_of_life(recording).map(|row| (row.tick, 1, Step::Row(row))));
     steps.sort_by_key(|(tick, order, _)| (*tick, *order));
     let mut tree = TreeTotal::new(recording.meta.page_bytes);
     let mut totals: Vec<(Tick, Estimate, usize)> = Vec::new();

@@ -7,6 +7,7 @@ use crate::series::Point;
 use crate::total::tree_totals;
 use crate::verdict::Verdict;
 use lowtide_model::{Axis, Context, Curve, Mark, MarkKind, Recording, Tick};
+use std::collections::BTreeSet;
 
 /// Steps told by marks before a curve is drawn over steps, as in the verdict.
 const FEWEST_STEPS: usize = 10;
@@ -18,6 +19,8 @@ pub struct Trace {
     pub axis: Axis,
     /// Lowest, highest and newest value at each place.
     pub points: Vec<Point>,
+    /// Where each of them begins to count: a row stands for the time since the row before it.
+    since: Vec<f64>,
 }
 
 impl Trace {
@@ -26,7 +29,8 @@ impl Trace {
         let pairs = curve.x.iter().zip(&curve.y).filter(|(x, y)| x.is_finite() && y.is_finite());
         let mut points: Vec<Point> = pairs.map(|(&x, &y)| Point::one(x, y)).collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        Self { axis: curve.axis, points }
+        let since = points.iter().map(|point| point.x).collect();
+        Self { axis: curve.axis, points, since }
     }
 
     /// The whole tree of a recording, shared pages counted once.
@@ -37,16 +41,23 @@ impl Trace {
             Axis::Step => steps.at(tick),
             Axis::Seconds | Axis::Sample | Axis::Epoch => Some(tick.seconds()),
         };
-        let totals = tree_totals(recording).into_iter();
-        let points =
-            totals.filter_map(|(tick, total, _)| Some(Point::one(place(tick)?, total.bytes.as_f64())));
-        Self { axis, points: points.collect() }
+        // Rows are written when something moves: one that stands for several ticks says where it stayed until then.
+        let rests = recording.samples.iter().filter(|row| row.ticks > 1);
+        let rests: BTreeSet<Tick> = rests.map(|row| row.tick).collect();
+        let mut trace = Self { axis, ..Self::default() };
+        for (tick, total, _) in tree_totals(recording) {
+            let Some(x) = place(tick) else { continue };
+            let before = trace.points.last().map(|point| point.x).filter(|_| rests.contains(&tick));
+            trace.since.push(before.unwrap_or(x));
+            trace.points.push(Point::one(x, total.bytes.as_f64()));
+        }
+        trace
     }
 
-    /// The part between two places, both included.
+    /// The part that counts between two places, both included.
     pub fn between(&self, from: f64, to: f64) -> &[Point] {
         let start = self.points.partition_point(|point| point.x < from);
-        let end = self.points.partition_point(|point| point.x <= to);
+        let end = self.since.partition_point(|since| *since <= to);
         self.points.get(start..end).unwrap_or_default()
     }
 

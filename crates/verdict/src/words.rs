@@ -317,10 +317,11 @@ impl Story<'_> {
         match (self.outcome.is, self.outcome.needs_bytes) {
             (Fits::Fits, Some(needs)) => format!("it fits: {} of {limit}", size(needs)),
             (Fits::Tight, Some(needs)) => format!("tight: {} of {limit}", size(needs)),
-            (Fits::Exceeds, Some(needs)) if self.kind == Kind::TooEarly => {
-                format!("if it goes on like this, it does not fit: {} of {limit}", size(needs))
+            (Fits::Exceeds, Some(needs)) => {
+                let doubt = if self.kind == Kind::TooEarly { "if it goes on like this, " } else { "" };
+                let when = self.forecast.map(|f| format!("; the limit is reached {}", self.when(f)));
+                format!("{doubt}it does not fit: {} of {limit}{}", size(needs), when.unwrap_or_default())
             }
-            (Fits::Exceeds, Some(needs)) => format!("it does not fit: {} of {limit}", size(needs)),
             (Fits::Exceeds, None) => self.forecast.map_or_else(
                 || format!("it will reach {limit}"),
                 |f| format!("at this rate {limit} is reached {}", self.when(f)),

@@ -168,7 +168,7 @@ class Progress:
         self.in_epoch = True
         self.epoch_number = finished
         page.epoch(finished)
-        page.mark("epoch", "start", finished, at=at)
+        page.mark("epoch", "start", finished, {"step": page.steps}, at=at)
 
     def end_epoch(self):
         """The open pass ends."""
@@ -177,7 +177,7 @@ class Progress:
             return
         self.in_epoch = False
         page.epoch(self.epoch_number + 1)
-        page.mark("epoch", "end", self.epoch_number + 1)
+        page.mark("epoch", "end", self.epoch_number + 1, {"step": page.steps})
 
     def begin_eval(self, extra=None, at=None):
         """An evaluation begins; inside another one it is a part of it."""

@@ -1,5 +1,6 @@
 //! The flags of `lowtide run --guard`.
 
+use super::size::parse_size;
 use crate::duration;
 use clap::Args;
 use lowtide_model::Bytes;
@@ -15,8 +16,8 @@ pub(crate) struct GuardArgs {
     /// Ask the job to save and stop while one more step and one save still fit into memory (docs/guard.md)
     #[arg(long)]
     pub(crate) guard: bool,
-    /// A limit lower than those found: cgroups, Slurm, address space, machine [default: auto]
-    #[arg(long, value_name = "auto|SIZE", requires = "guard", value_parser = parse_limit)]
+    /// A limit lower than those found (cgroups, Slurm, address space, machine), for forecasts and the guard [default: auto]
+    #[arg(long, value_name = "auto|SIZE", value_parser = parse_limit)]
     pub(crate) limit: Option<Limit>,
     /// Start the job again from its newest complete checkpoint, up to N times
     #[arg(long, value_name = "N", requires = "guard", default_value_t = 0, hide_default_value = true)]
@@ -43,7 +44,7 @@ pub(crate) struct GuardArgs {
     #[arg(long)]
     pub(crate) isolate: bool,
     /// The limit of that cgroup
-    #[arg(long, value_name = "SIZE", requires = "isolate", value_parser = parse_max)]
+    #[arg(long, value_name = "SIZE", requires = "isolate", value_parser = parse_size)]
     pub(crate) max: Option<Bytes>,
 }
 
@@ -60,19 +61,7 @@ fn parse_limit(text: &str) -> Result<Limit, String> {
     if text == "auto" {
         return Ok(Limit::Auto);
     }
-    match Bytes::from_str(text) {
-        Ok(Bytes(0)) => Err("a limit of nothing can't be kept".to_owned()),
-        Ok(bytes) => Ok(Limit::At(bytes)),
-        Err(error) => Err(format!("{error}; or `auto`")),
-    }
-}
-
-fn parse_max(text: &str) -> Result<Bytes, String> {
-    match Bytes::from_str(text) {
-        Ok(Bytes(0)) => Err("a job can't live on nothing".to_owned()),
-        Ok(bytes) => Ok(bytes),
-        Err(error) => Err(error.to_string()),
-    }
+    parse_size(text).map(Limit::At).map_err(|error| format!("{error}; or `auto`"))
 }
 
 fn parse_signal(text: &str) -> Result<Signal, String> {

@@ -1,6 +1,7 @@
 //! Flags of the commands that judge: `explain`, `check`, `compare`.
 
 use super::Format;
+use super::size::parse_size;
 use crate::duration;
 use clap::{Args, ValueEnum};
 use lowtide_model::{Bytes, Context};
@@ -43,7 +44,7 @@ pub(crate) struct AboutArgs {
     #[arg(long)]
     pub(crate) running: bool,
     /// Where memory ends: 32GB is 32 x 10^9 bytes, 32GiB is 32 x 2^30
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) limit: Option<Bytes>,
 }
 
@@ -138,10 +139,10 @@ pub(crate) struct GateArgs {
     #[arg(long)]
     pub(crate) fits: bool,
     /// Fails when memory was ever above this
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max: Option<Bytes>,
     /// Fails when memory moved by more than this between its lowest and its highest
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max_range: Option<Bytes>,
     /// Look at these steps only, for --max and --max-range: 90..120, 90.., ..120
     #[arg(long, value_name = "A..B", value_parser = steps)]
@@ -204,7 +205,8 @@ fn steps(text: &str) -> Result<StepRange, String> {
     };
     let from = end(from, f64::NEG_INFINITY).ok_or_else(bad)?;
     let to = end(to.trim_start_matches('='), f64::INFINITY).ok_or_else(bad)?;
-    if from <= to { Ok(StepRange { from, to }) } else { Err(bad()) }
+    let bounded = from.is_finite() || to.is_finite();
+    if bounded && from <= to { Ok(StepRange { from, to }) } else { Err(bad()) }
 }
 
 #[cfg(test)]
@@ -216,7 +218,7 @@ mod tests {
         assert_eq!(steps("90..120"), Ok(StepRange { from: 90.0, to: 120.0 }));
         assert!(steps("90..").unwrap().to.is_infinite());
         assert!(steps("..120").unwrap().from.is_infinite());
-        for bad in ["", "90", "120..90", "a..b", "nan.."] {
+        for bad in ["", "90", "..", "120..90", "a..b", "nan.."] {
             assert!(steps(bad).is_err(), "{bad}");
         }
     }

@@ -47,6 +47,10 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         let hint = "add --no-leak, --fits, --max SIZE or --max-range SIZE";
         return Err(Failure::new("there is no gate to check").hint(hint));
     }
+    if args.gates.steps.is_some() && args.gates.max.is_none() && args.gates.max_range.is_none() {
+        return Err(Failure::new("--steps says where --max and --max-range look, and neither is there")
+            .hint("leave it out: --no-leak and --fits judge the whole run"));
+    }
     let mut gates = Vec::new();
     let mut files = args.files.clone();
     if !args.command.is_empty() {
@@ -55,14 +59,15 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         files.push(recording);
     }
     let gathered = subject::gather(&files, &args.about)?;
-    let mut failures = gathered.failures;
-    gates.extend(failures.iter().map(|failure| could_not("read", "", failure)));
+    gates.extend(gathered.failures.iter().map(|(file, failure)| could_not("read", file, failure)));
+    let mut failures: Vec<Failure> = gathered.failures.into_iter().map(|(_, failure)| failure).collect();
     for answer in gathered.subjects.into_iter().map(subject::answer) {
         gates.extend(of_answer(&args.gates, &answer, &mut failures));
     }
     report(args, &gates)?;
-    for failure in &failures {
-        render::complain(&failure.text());
+    // What a person reads on standard output says it already.
+    if args.format != CheckFormat::Text || args.report.is_some() {
+        failures.iter().for_each(|failure| render::complain(&failure.text()));
     }
     Ok(ExitCode::from(code(&gates)))
 }
@@ -79,7 +84,7 @@ fn code(gates: &[Gate]) -> u8 {
 
 fn could_not(gate: &str, file: &str, failure: &Failure) -> Gate {
     let (flag, file) = (gate.to_owned(), file.to_owned());
-    Gate { flag, file, says: Says::CouldNot, text: failure.what().to_owned() }
+    Gate { flag, file, says: Says::CouldNot, text: failure.sentence() }
 }
 
 fn report(args: &CheckArgs, gates: &[Gate]) -> Result<(), Failure> {
@@ -161,7 +166,8 @@ fn no_leak(answer: &Answer) -> (Says, String) {
     let main = &answer.run.main;
     let mut all = std::iter::once(main).chain(&answer.run.findings);
     if let Some(leak) = all.find(|verdict| verdict.group == Group::Leak) {
-        return (Says::Fail, leak.headline.clone());
+        let process = render::process_words(leak).map(|process| format!(" ({process})"));
+        return (Says::Fail, format!("{}{}", leak.headline, process.unwrap_or_default()));
     }
     let says = if main.group == Group::TooEarly { Says::TooEarly } else { Says::Pass };
     (says, main.headline.clone())

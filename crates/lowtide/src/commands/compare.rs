@@ -2,12 +2,12 @@
 //!
 //! Not here: the comparison (see `verdict::compare`), how it looks (see `render::compare`).
 
-use super::subject::{self, Answer};
+use super::subject::{self, Answer, Subject};
 use crate::cli::{CompareArgs, Format};
 use crate::failure::Failure;
 use crate::render;
 use lowtide_verdict::Compared;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
@@ -30,9 +30,22 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
 fn side(files: &[PathBuf], args: &CompareArgs) -> Result<Vec<Answer>, Failure> {
     let mut gathered = subject::gather(files, &args.about)?;
     if !gathered.failures.is_empty() {
-        return Err(gathered.failures.swap_remove(0));
+        return Err(gathered.failures.swap_remove(0).1);
     }
+    files.iter().for_each(|file| say_several(file, &gathered.subjects));
     Ok(gathered.subjects.into_iter().map(subject::answer).collect())
+}
+
+/// Curves of one file may be runs, or parts of one: they are taken for runs, and that is said.
+fn say_several(file: &Path, subjects: &[Subject]) {
+    let start = format!("{}: ", file.display());
+    let several = subjects.iter().filter(|subject| subject.label.starts_with(&start)).count();
+    if several > 1 {
+        let file = file.display();
+        render::complain(&format!(
+            "{file} holds {several} curves: each is taken for a run of its side; --y names one of them\n"
+        ));
+    }
 }
 
 fn compared(side: &[Answer]) -> Vec<Compared<'_>> {

@@ -27,7 +27,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     for passed_over in &gathered.passed_over {
         render::complain(&format!("passed over: {passed_over}\n"));
     }
-    for failure in &gathered.failures {
+    for (_, failure) in &gathered.failures {
         render::complain(&failure.text());
     }
     Ok(if gathered.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(COULD_NOT) })
@@ -61,7 +61,11 @@ fn json(args: &ExplainArgs, answers: &[Answer], together: Option<&Together>) -> 
     let findings = |answer: &Answer| if args.all { answer.run.findings.clone() } else { Vec::new() };
     for answer in answers {
         for verdict in std::iter::once(answer.run.main.clone()).chain(findings(answer)) {
-            text.push_str(&line(&verdict)?);
+            let mut object = serde_json::to_value(&verdict)?;
+            if args.why {
+                object["why"] = verdict.why.into();
+            }
+            text.push_str(&line(&object)?);
         }
     }
     if let Some(together) = together.filter(|_| args.together) {

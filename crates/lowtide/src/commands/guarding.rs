@@ -2,6 +2,7 @@
 
 use crate::cli::{GuardArgs, GuardLimit};
 use crate::failure::Failure;
+use lowtide_model::Bytes;
 use lowtide_run::checkpoints::{self, CHECKPOINT_VARIABLE, Places, Way};
 use lowtide_run::{Again, Chunk, GuardOptions, Kept};
 use std::ffi::{OsStr, OsString};
@@ -9,6 +10,14 @@ use std::path::{Path, PathBuf};
 
 /// The exit code of a job that was stopped in order to begin again, and did not: `EX_TEMPFAIL`.
 pub(crate) const STOPPED_IN_ORDER: u8 = 75;
+
+/// A limit of the user's own, if there is one.
+pub(crate) fn limit(args: &GuardArgs) -> Option<Bytes> {
+    match args.limit? {
+        GuardLimit::Auto => None,
+        GuardLimit::At(limit) => Some(limit),
+    }
+}
 
 /// How the job is guarded, if it is.
 pub(crate) fn options(args: &GuardArgs, command: &[OsString]) -> Result<Option<GuardOptions>, Failure> {
@@ -19,12 +28,8 @@ pub(crate) fn options(args: &GuardArgs, command: &[OsString]) -> Result<Option<G
     let checkpoints = folders(&args.checkpoints)?;
     let from = beginning(&way, &checkpoints)?;
     let chunk = args.chunk_steps.map(Chunk::Steps).or(args.chunk_time.map(Chunk::Time));
-    let limit = match args.limit {
-        None | Some(GuardLimit::Auto) => None,
-        Some(GuardLimit::At(limit)) => Some(limit),
-    };
     let (resumes, stop_signal, stop_within) = (args.resume, args.stop_signal, args.stop_within);
-    Ok(Some(GuardOptions { limit, resumes, chunk, stop_signal, stop_within, checkpoints, from, way }))
+    Ok(Some(GuardOptions { resumes, chunk, stop_signal, stop_within, checkpoints, from, way }))
 }
 
 fn folders(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {

@@ -65,6 +65,7 @@ pub(crate) fn options(args: &RecordingArgs, program: &str) -> Result<Options, Fa
         marks: None,
         agent: false,
         scans: !args.no_scan,
+        limit: None,
         guard: None,
         isolate: None,
     })

@@ -39,7 +39,7 @@ fn only_answer(args: &ReportArgs) -> Result<Answer, Failure> {
         return Err(Failure::new(what).hint("lowtide serve --dir shows all runs of a folder"));
     }
     let mut gathered = subject::gather(std::slice::from_ref(&args.file), &args.about)?;
-    if let Some(failure) = gathered.failures.pop() {
+    if let Some((_, failure)) = gathered.failures.pop() {
         return Err(failure);
     }
     if gathered.subjects.len() > 1 {

@@ -18,6 +18,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let program = args.command.first().map(program_name).unwrap_or_default();
     let mut options = recorder::options(&args.recording, &program)?;
     options.agent = !args.no_agent;
+    options.limit = guarding::limit(&args.guarding);
     options.guard = guarding::options(&args.guarding, &args.command)?;
     options.isolate = args.guarding.isolate.then_some(Isolate { max: args.guarding.max });
     let (terminal, relay) = relayed(&args, &options)?;

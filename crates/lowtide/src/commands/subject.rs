@@ -62,8 +62,8 @@ pub(crate) struct Answer {
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub(crate) subjects: Vec<Subject>,
-    /// Files the user named that could not be read.
-    pub(crate) failures: Vec<Failure>,
+    /// Files the user named that could not be read, as the user wrote them.
+    pub(crate) failures: Vec<(String, Failure)>,
     /// Files of a folder that hold no curve.
     pub(crate) passed_over: Vec<String>,
     /// Whether a folder was among them: its runs belong together.
@@ -81,7 +81,7 @@ pub(crate) fn gather(files: &[PathBuf], about: &AboutArgs) -> Result<Gathered, F
         } else {
             match read(file, &hints) {
                 Ok(found) => out.subjects.extend(found),
-                Err(failure) => out.failures.push(failure),
+                Err(failure) => out.failures.push((file.display().to_string(), failure)),
             }
         }
     }

@@ -18,6 +18,7 @@ pub(crate) fn compare_json(found: &Comparison) -> String {
         "b": found.b,
         "spread_known": found.spread_known,
         "compared_up_to": found.cut.map(|(axis, end)| serde_json::json!({"axis": axis, "x": end})),
+        "mixed_axes": found.mixed_axes,
         "differences": found.differences,
     });
     format!("{object}\n")

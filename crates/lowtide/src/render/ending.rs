@@ -1,6 +1,7 @@
 //! The end of a recording: one sentence, then role by role, limits, cost.
 
 use super::table::{Align, Table};
+use super::verdict::process_words;
 use super::{guarded, limit_name, plain};
 use crate::commands::recorder::Told;
 use crate::duration;
@@ -12,9 +13,6 @@ use std::time::Duration;
 
 /// Lines of evidence at the end of a run.
 const EVIDENCE_LINES: usize = 4;
-
-/// A shorter run shows no floor worth a word.
-const SHORTEST_SECONDS: f64 = 5.0;
 
 /// What there is to say.
 pub(crate) struct Ending<'a> {
@@ -43,11 +41,10 @@ impl Ending<'_> {
     /// The answer, with the lines that bear it. `lowtide explain` says the rest.
     fn verdict(&self) -> String {
         let main = &self.told.verdict.main;
-        let seconds = self.told.summary.seconds;
-        if seconds < SHORTEST_SECONDS {
-            return format!("\n  too short to judge: {seconds:.1} s\n\n");
-        }
         let mut text = format!("\n  {}\n", main.headline);
+        if let Some(process) = process_words(main) {
+            let _ = writeln!(text, "    process: {process}");
+        }
         for line in main.evidence.iter().take(EVIDENCE_LINES) {
             let _ = writeln!(text, "    - {line}");
         }
@@ -55,7 +52,8 @@ impl Ending<'_> {
             let _ = writeln!(text, "    do: {advice}");
         }
         for finding in &self.told.verdict.findings {
-            let _ = writeln!(text, "  also: {}", finding.headline);
+            let process = process_words(finding).map(|process| format!(" ({process})")).unwrap_or_default();
+            let _ = writeln!(text, "  also: {}{process}", finding.headline);
         }
         text.push('\n');
         text
@@ -127,8 +125,8 @@ impl Ending<'_> {
         }
         line("tree peak", peak_words(summary));
         if let Some(held) = recording.limits.first() {
-            let (left, limit) = (held.headroom(), held.limit);
-            line("limit", format!("{left} were left of {limit} ({}) at the end", limit_name(held)));
+            let (left, limit) = (lowtide_verdict::least_left(recording, held), held.limit);
+            line("limit", format!("{left} were left of {limit} ({}) when least was", limit_name(held)));
         }
         for (key, command) in &self.finished.survivors {
             line("survivor", format!("process {} runs on: {}", key.pid, plain(command, 80)));

@@ -25,7 +25,7 @@ pub(crate) use lowtide_verdict::both;
 pub(crate) use plot::plot;
 pub(crate) use scan::{Growth, scan_json, scan_text};
 pub(crate) use squeeze::squeeze_text;
-pub(crate) use verdict::{Page, together_text};
+pub(crate) use verdict::{Page, process_words, together_text};
 
 use lowtide_model::{LimitHeld, LimitKind};
 use std::io::{ErrorKind, IsTerminal, Write};

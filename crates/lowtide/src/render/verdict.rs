@@ -72,12 +72,18 @@ impl Page<'_> {
 }
 
 fn process(verdict: &Verdict, rows: &mut Rows) {
-    if let Some(process) = &verdict.process {
-        let mut words = process.argv.iter().map(String::as_str);
-        let program = words.next().map(|path| path.rsplit('/').next().unwrap_or(path));
-        let command = plain(&program.into_iter().chain(words).collect::<Vec<_>>().join(" "), 80);
-        rows.row("Process", &format!("{} {}: {command}", process.role.word(), process.key.pid));
+    if let Some(words) = process_words(verdict) {
+        rows.row("Process", &words);
     }
+}
+
+/// Which process an answer is about: its role, its number and its command.
+pub(crate) fn process_words(verdict: &Verdict) -> Option<String> {
+    let process = verdict.process.as_ref()?;
+    let mut words = process.argv.iter().map(String::as_str);
+    let program = words.next().map(|path| path.rsplit('/').next().unwrap_or(path));
+    let command = plain(&program.into_iter().chain(words).collect::<Vec<_>>().join(" "), 80);
+    Some(format!("{} {}: {command}", process.role.word(), process.key.pid))
 }
 
 fn body(main: &Verdict, rows: &mut Rows) {

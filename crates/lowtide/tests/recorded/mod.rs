@@ -23,6 +23,8 @@ pub(crate) struct Job {
     pub(crate) rank: Option<u32>,
     /// Steps a second, told by marks.
     pub(crate) steps: bool,
+    /// Whether rows are written as a recorder does: when something moves, or every 30 seconds.
+    pub(crate) thinned: bool,
     /// The charge of its cgroup at the end, of 1,000 MiB.
     pub(crate) charge_mib: Option<u64>,
     pub(crate) state: RunState,
@@ -39,6 +41,7 @@ impl Default for Job {
             seconds: 240,
             rank: None,
             steps: false,
+            thinned: false,
             charge_mib: None,
             state: RunState::Finished,
         }
@@ -137,6 +140,17 @@ fn mark(step: u64) -> Mark {
 }
 
 impl Job {
+    /// How many seconds the row of this second stands for; none where there is no row.
+    fn covers(&self, second: u64) -> Option<u32> {
+        let rests = |second: u64| {
+            let moves = |second: u64| (self.trainer)(second) != (self.trainer)(second - 1);
+            let ends = second == 0 || second + 1 == self.seconds;
+            self.thinned && !ends && !second.is_multiple_of(30) && !moves(second) && !moves(second + 1)
+        };
+        let before = (0..second).rev().take_while(|before| rests(*before)).count();
+        (!rests(second)).then_some(before as u32 + 1)
+    }
+
     pub(crate) fn write(&self, path: &Path) {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim().to_owned();
         // A recorder that is no process any more has been killed.
@@ -161,12 +175,15 @@ impl Job {
         }
         for second in 0..self.seconds {
             let row = sample(100, second, (self.trainer)(second), self.file_mib);
-            writer.push(Entry::Sample(SampleRow {
-                rss: Span::one(row.rss.last.saturating_add(Bytes::from_mib(self.shmem_mib))),
-                shmem: Some(Bytes::from_mib(self.shmem_mib)),
-                swap: Some(Bytes::from_mib(self.swap_mib)),
-                ..row
-            }));
+            if let Some(ticks) = self.covers(second) {
+                writer.push(Entry::Sample(SampleRow {
+                    ticks,
+                    rss: Span::one(row.rss.last.saturating_add(Bytes::from_mib(self.shmem_mib))),
+                    shmem: Some(Bytes::from_mib(self.shmem_mib)),
+                    swap: Some(Bytes::from_mib(self.swap_mib)),
+                    ..row
+                }));
+            }
             if let Some(gpu_mib) = self.gpu_mib {
                 writer.push(Entry::Gpu(gpu(second, gpu_mib)));
             }

@@ -14,7 +14,7 @@ use crate::job::{self, JobSpec, Restore, StartError};
 use crate::marks::Request;
 use crate::places::Places;
 pub use kept::Kept;
-use lowtide_model::{Bytes, Exit, LimitHeld, LimitKind, Mark, MarkKind, ProcKey, Tick};
+use lowtide_model::{Exit, LimitHeld, LimitKind, Mark, MarkKind, ProcKey, Tick};
 use lowtide_store::Entry;
 use lowtide_verdict::{Call, Guard, Look, QUICKEST_LOOK, SLOWEST_LOOK, Why};
 use manner::Manner;
@@ -36,8 +36,6 @@ const AT_ONCE_PART: f64 = 1.0 / 3.0;
 /// How a job is guarded.
 #[derive(Clone, Debug)]
 pub struct GuardOptions {
-    /// A limit of the user's own, beside those that hold.
-    pub limit: Option<Bytes>,
     /// How often the job is started again.
     pub resumes: u32,
     /// Stop and start again on purpose.

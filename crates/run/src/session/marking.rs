@@ -72,6 +72,9 @@ impl Session<'_> {
         if said.is_empty() {
             return;
         }
+        if said.iter().any(|said| said.kind.is_progress()) {
+            self.crew.marks_unnamed();
+        }
         let now = self.crew.tick_of(lowtide_probe::clock::boot_ns()).0;
         let marks = &mut self.marks;
         // A nanosecond apart, so that their order stays whoever sorts them.

@@ -41,7 +41,7 @@ pub enum Entry {
     Host(HostRow),
     /// A GPU row.
     Gpu(GpuRow),
-    /// A mark. Steps are thinned to one a second; the first and the newest are kept.
+    /// A mark. Steps are thinned to one a second; the first, the newest and the last of each pass are kept.
     Mark(Mark),
     /// An event.
     Event(Event),

@@ -1,7 +1,7 @@
-//! Thins step marks: at most one a second, and always the first and the newest.
+//! Thins step marks: at most one a second, and always the first, the newest and the last one of a pass over the data.
 //!
 //! A job may mark ten steps a second; numbers are absolute, so the steps between two rows can be told from the rows.
-//! Not here: other marks, which are rare and all kept.
+//! Only how long a pass is can't: the step before its mark says that. Not here: other marks, which are rare and all kept.
 
 use lowtide_model::{Mark, MarkKind, MarkPhase, ProcKey, Tick};
 use std::collections::BTreeMap;
@@ -31,6 +31,9 @@ pub(crate) struct StepThinner {
 impl StepThinner {
     /// Gives the marks to keep to `keep`: this one, an older one, both or none.
     pub(crate) fn push(&mut self, mark: Mark, mut keep: impl FnMut(Mark)) {
+        if mark.kind == MarkKind::Epoch {
+            self.flush(&mut keep);
+        }
         if mark.kind != MarkKind::Step {
             return keep(mark);
         }
@@ -114,6 +117,13 @@ mod tests {
             kept([step(0, 50.0), step(1, 51.0), step(2, 52.0), step(3, 0.0), step(4, 1.0)]),
             [50.0, 52.0, 0.0, 1.0]
         );
+    }
+
+    #[test]
+    fn the_last_step_of_a_pass_is_kept() {
+        let epoch = |tenth| Mark { kind: MarkKind::Epoch, ..step(tenth, -1.0) };
+        let marks = (0..17).map(|n| step(n, n as f64)).chain([epoch(17)]);
+        assert_eq!(kept(marks.chain((18..20).map(|n| step(n, n as f64)))), [0.0, 10.0, 16.0, -1.0, 19.0]);
     }
 
     #[test]

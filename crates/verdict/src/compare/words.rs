@@ -16,6 +16,10 @@ impl Comparison {
 
     /// Up to where levels are compared, when one run is clearly longer than another.
     pub fn up_to(&self) -> Option<String> {
+        if self.mixed_axes {
+            let words = "Some runs count steps and some seconds: each is looked at over its whole length, and rates are not alike.";
+            return Some(words.to_owned());
+        }
         let (axis, end) = self.cut?;
         let place = match axis {
             Axis::Seconds => format!("{end:.0} s"),
