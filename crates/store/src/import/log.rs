@@ -1,12 +1,17 @@
 //! Plain training logs: lines that hold a step (or epoch, or time) and a size of memory.
 //!
 //! `Step 10:  5,552 MB  (baseline)`, `{'loss': 1.2, 'epoch': 0.1, 'memory_gb': 5.2}`, progress bars, `13:18:20  6.2 GB`.
-//! Several runs in one text are parted where the step falls back or a heading says `Run 2`.
+//! Several runs in one text are parted where the step falls back without a new epoch, or a heading says `Run 2`.
 
-use super::memory_names::{count_series, is_named, meaning};
-use super::numbers::{self, Found, Unit, scan};
-use super::times::{self, Moment};
+mod axis;
+mod line;
+
+use super::memory_names::{is_named, meaning};
+use super::numbers::{self, Unit};
+use super::passes::{self, At, Counted, Passes};
 use super::{Attempt, Hints};
+use axis::{Chosen, Place};
+use line::{Line, Point, Size, Stretch};
 use lowtide_model::{Axis, Curve, Metric};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,33 +21,6 @@ const FEWEST_POINTS: usize = 3;
 /// Rank of a size that stands without a name.
 const NAMELESS_RANK: u8 = 7;
 
-const STEP_WORDS: &[&str] =
-    &["step", "global_step", "globalstep", "iter", "iteration", "it", "optimizer_step", "train_step"];
-const SECOND_WORDS: &[&str] = &["elapsed", "seconds", "secs", "sec", "t", "time", "uptime", "runtime"];
-
-/// What a line says.
-#[derive(Clone, Debug, Default)]
-struct Point {
-    run: usize,
-    /// The line without its digits: lines that a program prints look alike.
-    shape: String,
-    asked: Option<f64>,
-    step: Option<f64>,
-    epoch: Option<f64>,
-    seconds: Option<f64>,
-    moment: Option<Moment>,
-    sizes: Vec<(String, f64, Option<Unit>)>,
-    counts: Vec<(&'static str, f64)>,
-}
-
-/// A count over a stretch of steps: `Steps 10-80:  6,529 tensors`.
-struct Stretch {
-    series: &'static str,
-    from: f64,
-    to: f64,
-    count: f64,
-}
-
 #[derive(Default)]
 struct Log {
     points: Vec<Point>,
@@ -50,21 +28,33 @@ struct Log {
     headings: Vec<String>,
 }
 
+/// The points of one run, and their places where they are passes in a row.
+struct Run<'a> {
+    points: Vec<&'a Point>,
+    passes: Option<Passes>,
+}
+
 pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     let log = gather(text, hints);
     let name = best_name(&log.points, hints)?;
     let points: Vec<&Point> = log.points.iter().filter(|point| size_of(point, &name).is_some()).collect();
-    let axis = best_axis(&points, hints);
-    let points = if axis == Axis::Sample { of_one_shape(&points)? } else { placed(&points, axis) };
-    let runs = split_runs(&points, axis);
-    let least = FEWEST_POINTS.min(runs.iter().map(Vec::len).max().unwrap_or(0));
-    let kept = runs.iter().filter(|run| run.len() >= least);
+    let chosen = axis::choose(&points, hints);
+    let points = match chosen.place {
+        Place::Line => of_one_shape(&points)?,
+        place => points.into_iter().filter(|point| place.has(point)).collect(),
+    };
+    let runs = split_runs(&points, &name, chosen.place);
+    let least = FEWEST_POINTS.min(runs.iter().map(|run| run.points.len()).max().unwrap_or(0));
+    let kept = runs.iter().filter(|run| run.points.len() >= least);
     let several = kept.clone().count() > 1;
     let mut curves = Vec::new();
     for (number, run) in kept.enumerate() {
-        let mut curve = curve(&log, run, &name, axis, hints);
-        let heading =
-            run.first().and_then(|point| log.headings.get(point.run)).filter(|heading| !heading.is_empty());
+        let mut curve = curve(&log, run, &name, &chosen, hints);
+        let heading = run
+            .points
+            .first()
+            .and_then(|point| log.headings.get(point.run))
+            .filter(|heading| !heading.is_empty());
         if let Some(heading) = heading {
             curve.name.clone_from(heading);
         } else if several {
@@ -76,8 +66,8 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     Ok(curves)
 }
 
-fn note_on_runs(runs: &[Vec<&Point>], least: usize) -> Option<String> {
-    let kept = runs.iter().filter(|run| run.len() >= least).count();
+fn note_on_runs(runs: &[Run<'_>], least: usize) -> Option<String> {
+    let kept = runs.iter().filter(|run| run.points.len() >= least).count();
     let short = runs.len() - kept;
     let left_out =
         if short > 0 { format!("; {short} of fewer than {least} points left out") } else { String::new() };
@@ -88,30 +78,32 @@ fn note_on_runs(runs: &[Vec<&Point>], least: usize) -> Option<String> {
 
 fn gather(text: &str, hints: &Hints) -> Log {
     let mut log = Log { headings: vec![String::new()], ..Log::default() };
-    let mut bar_step = None;
+    let mut bar = None;
+    let mut under_epoch = None;
     for line in text.lines().filter(|line| line.len() < 10_000) {
-        let found = scan(line);
-        if found.is_empty() {
-            continue;
-        }
-        if let Some(stretch) = stretch(&found) {
-            log.stretches.push(stretch);
-            continue;
-        }
-        let mut point = point(line, &found, hints);
-        if let Some(step) = progress_bar(line, &found) {
-            point.step = point.step.or(Some(step));
-            bar_step = Some(step);
-        }
+        let mut point = match line::read(line, hints) {
+            Line::Nothing => continue,
+            Line::Stretch(stretch) => {
+                log.stretches.push(stretch);
+                continue;
+            }
+            Line::Point(point) => point,
+        };
+        under_epoch = point.epoch.or(under_epoch);
         if point.sizes.is_empty() {
             if is_heading(line) {
                 log.headings
                     .push(line.trim().trim_end_matches(':').trim_matches(['=', '#', '-', ' ']).to_owned());
+                under_epoch = None;
             }
+            bar = point.step.filter(|_| point.in_bar).map(|step| (step, point.of)).or(bar);
             continue;
         }
         // The bar above a line of values tells its step; once.
-        point.step = point.step.or_else(|| bar_step.take());
+        if let Some((step, of)) = bar.take_if(|_| point.step.is_none()) {
+            (point.step, point.of) = (Some(step), of);
+        }
+        point.under_epoch = under_epoch;
         point.run = log.headings.len() - 1;
         log.points.push(point);
     }
@@ -125,88 +117,7 @@ fn is_heading(line: &str) -> bool {
     number.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) && line.len() < 80
 }
 
-fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
-    let mut point = Point { moment: times::find(line), shape: shape(line), ..Point::default() };
-    for item in found {
-        let key = item.key.trim_matches(['.', '/', '-']).to_ascii_lowercase();
-        let short = key.rsplit(['/', '.']).next().unwrap_or(&key).to_owned();
-        if hints.x.as_deref().is_some_and(|asked| is_named(&key, asked)) {
-            point.asked = Some(item.value);
-        } else if STEP_WORDS.contains(&short.as_str()) && item.unit.is_none() {
-            point.step = point.step.or(Some(item.value));
-        } else if short == "epoch" && item.unit.is_none() {
-            point.epoch = point.epoch.or(Some(item.value));
-        } else if SECOND_WORDS.contains(&short.as_str()) && item.unit.is_none() && !item.rest.starts_with(':')
-        {
-            point.seconds = point.seconds.or(Some(item.value));
-        } else if let Some(series) = count_of(item, &key) {
-            point.counts.push((series, item.value));
-        } else {
-            point.sizes.extend(size_in(item, &key, hints));
-        }
-    }
-    point
-}
-
-fn shape(line: &str) -> String {
-    let digits = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '+' | '-') || c.is_whitespace();
-    line.chars().filter(|c| !digits(*c)).take(80).collect()
-}
-
-fn count_of(item: &Found<'_>, key: &str) -> Option<&'static str> {
-    let after = item.after.to_ascii_lowercase();
-    let counted =
-        count_series(&after).filter(|_| ["tensors", "objects", "workers"].contains(&after.as_str()));
-    counted.or_else(|| count_series(key).filter(|_| item.unit.is_none()))
-}
-
-/// A level of memory: no change (`+1,607 MB`), no share, and either a unit or a name that means memory.
-fn size_in(item: &Found<'_>, key: &str, hints: &Hints) -> Option<(String, f64, Option<Unit>)> {
-    if item.signed || item.percent {
-        return None;
-    }
-    if hints.y.as_deref().is_some_and(|asked| is_named(key, asked)) {
-        return Some((key.to_owned(), item.value, item.unit.or_else(|| numbers::unit_of_name(key))));
-    }
-    // The kernel writes kB and means 1,024 bytes.
-    let kernels = ["vmrss", "vmhwm", "vmswap", "rssanon", "pss_", "private_"];
-    let kernels = kernels.iter().any(|start| key.to_ascii_lowercase().starts_with(start));
-    let unit =
-        item.unit.map(|unit| if kernels && (unit.bytes - 1e3).abs() < 0.5 { numbers::KIB } else { unit });
-    match (meaning(key), unit) {
-        // A word that is itself a unit is the tail of another size.
-        (meant, Some(unit)) if unit.bytes > 1.0 || meant.is_some() => {
-            let name = if meant.is_some() && numbers::unit(key).is_none() { key } else { "" };
-            Some((name.to_owned(), item.value, Some(unit)))
-        }
-        (Some(meant), None) if numbers::unit(key).is_none() => Some((key.to_owned(), item.value, meant.unit)),
-        _ => None,
-    }
-}
-
-/// The step of a progress bar: `12%|###   | 83/663 [00:12<01:23,  2.1it/s]`.
-fn progress_bar(line: &str, found: &[Found<'_>]) -> Option<f64> {
-    let bar = line.find("%|")?;
-    let after = &line[bar..];
-    let slash = found.iter().find(|item| after.len() > item.rest.len() && item.rest.starts_with('/'))?;
-    slash.rest.contains('[').then_some(slash.value)
-}
-
-/// `Steps 10-80: 6,529 tensors`, `Steps 90+: 7,070 tensors`.
-fn stretch(found: &[Found<'_>]) -> Option<Stretch> {
-    let first = found.first().filter(|item| item.key.eq_ignore_ascii_case("steps"))?;
-    let counted = found.iter().find_map(|item| Some((count_of(item, "")?, item.value)))?;
-    let to = if first.rest.starts_with('+') {
-        f64::INFINITY
-    } else if first.rest.starts_with(['-', '–', '.']) {
-        found.get(1)?.value
-    } else {
-        return None;
-    };
-    Some(Stretch { series: counted.0, from: first.value, to, count: counted.1 })
-}
-
-fn size_of<'a>(point: &'a Point, name: &str) -> Option<&'a (String, f64, Option<Unit>)> {
+fn size_of<'a>(point: &'a Point, name: &str) -> Option<&'a Size> {
     point.sizes.iter().find(|(key, ..)| key == name)
 }
 
@@ -232,43 +143,6 @@ fn best_name(points: &[Point], hints: &Hints) -> Result<String, String> {
     best.map(|(name, _)| name.to_owned()).ok_or_else(|| "no line with a size of memory".to_owned())
 }
 
-/// An axis that at least three lines have, and a tenth of them: prose and start-up lines around them have none.
-fn best_axis(points: &[&Point], hints: &Hints) -> Axis {
-    let some = |has: fn(&Point) -> bool| {
-        let count = points.iter().filter(|point| has(point)).count();
-        count >= FEWEST_POINTS.min(points.len()) && count * 10 >= points.len()
-    };
-    let asked = hints.x.as_deref().map(str::to_ascii_lowercase);
-    let by_name = match asked.as_deref() {
-        Some("step" | "steps") => Some(Axis::Step),
-        Some("epoch") => Some(Axis::Epoch),
-        Some("time" | "seconds") => Some(Axis::Seconds),
-        Some("sample") => Some(Axis::Sample),
-        Some(_) if some(|point| point.asked.is_some()) => Some(Axis::Step),
-        Some(_) | None => None,
-    };
-    if let Some(axis) = by_name {
-        axis
-    } else if some(|point| point.step.is_some()) {
-        Axis::Step
-    } else if some(|point| point.epoch.is_some()) && moves(points) {
-        Axis::Epoch
-    } else if some(|point| point.seconds.is_some() || point.moment.is_some()) {
-        Axis::Seconds
-    } else {
-        Axis::Sample
-    }
-}
-
-/// The points that have a place on the axis.
-fn placed<'a>(points: &[&'a Point], axis: Axis) -> Vec<&'a Point> {
-    let timed = points.iter().filter(|point| point.seconds.is_some()).count() * 2 > points.len();
-    let has = |point: &&&Point| {
-        x_of(point, axis).is_some() || (axis == Axis::Seconds && !timed && point.moment.is_some())
-    };
-    points.iter().filter(has).copied().collect()
-}
-
 /// Sizes without step or time are a curve only where a program printed them, all in one form.
 fn of_one_shape<'a>(points: &[&'a Point]) -> Result<Vec<&'a Point>, String> {
     let mut shapes: BTreeMap<&str, usize> = BTreeMap::new();
@@ -283,60 +157,57 @@ fn of_one_shape<'a>(points: &[&'a Point]) -> Result<Vec<&'a Point>, String> {
     Ok(points.iter().filter(|point| point.shape == shape).copied().collect())
 }
 
-/// An epoch that is the same on many lines orders nothing.
-fn moves(points: &[&Point]) -> bool {
-    let epochs: BTreeSet<u64> = points.iter().filter_map(|point| point.epoch.map(f64::to_bits)).collect();
-    epochs.len() * 2 > points.len()
-}
-
-fn x_of(point: &Point, axis: Axis) -> Option<f64> {
-    match axis {
-        Axis::Step => point.asked.or(point.step),
-        Axis::Epoch => point.asked.or(point.epoch),
-        Axis::Seconds => point.asked.or(point.seconds),
-        Axis::Sample => None,
-    }
-}
-
-/// Parts the points at headings and where x falls back. A log of many ranks at once falls back all the time: then not.
-fn split_runs<'a>(points: &[&'a Point], axis: Axis) -> Vec<Vec<&'a Point>> {
-    let falls = |pair: &[&Point]| match (x_of(pair[0], axis), x_of(pair[1], axis)) {
-        (Some(before), Some(after)) => after < before,
-        _ => false,
+/// Parts the points at headings, and where x falls back without a new pass.
+fn split_runs<'a>(points: &[&'a Point], name: &str, place: Place) -> Vec<Run<'a>> {
+    let counted = match place {
+        Place::Step | Place::Asked => Counted::Steps,
+        Place::Epoch | Place::Seconds | Place::Moment | Place::Line => Counted::Other,
     };
-    let restless = points.windows(2).filter(|pair| falls(pair)).count() * 4 > points.len();
-    let mut runs: Vec<Vec<&Point>> = Vec::new();
-    let mut last: Option<&Point> = None;
-    for &point in points {
-        let parted = last.is_none_or(|last| last.run != point.run || (!restless && falls(&[last, point])));
-        if parted {
-            runs.push(Vec::new());
+    let mut out = Vec::new();
+    for under in points.chunk_by(|a, b| a.run == b.run) {
+        if matches!(place, Place::Moment | Place::Line) {
+            out.push(Run { points: under.to_vec(), passes: None });
+            continue;
         }
-        runs.last_mut().into_iter().for_each(|run| run.push(point));
-        last = Some(point);
+        let x = place.x(under);
+        let at = |(point, x): (&&Point, f64)| At {
+            x,
+            y: size_of(point, name)
+                .map_or(f64::NAN, |(_, value, unit)| value * unit.map_or(1.0, |u| u.bytes)),
+            epoch: point.epoch.or(point.under_epoch),
+            of: point.of,
+            pid: point.pid,
+        };
+        let at: Vec<At> = under.iter().zip(x).map(at).collect();
+        for run in passes::runs(&at, counted) {
+            out.push(Run { points: under[run.range].to_vec(), passes: run.passes });
+        }
     }
-    runs
+    out
 }
 
-fn curve(log: &Log, run: &[&Point], name: &str, axis: Axis, hints: &Hints) -> Curve {
-    let (y, unit_note) = sizes(run, name, hints);
-    let (x, x_note) = positions(run, axis);
+fn curve(log: &Log, run: &Run<'_>, name: &str, chosen: &Chosen, hints: &Hints) -> Curve {
+    let points = &run.points;
+    let (y, unit_note) = sizes(points, name, hints);
     let title = if name.is_empty() { "the size on each line".to_owned() } else { format!("`{name}`") };
     let mut out = Curve {
-        axis,
-        x,
+        axis: chosen.place.axis(),
+        x: run.passes.as_ref().map_or_else(|| chosen.place.x(points), |passes| passes.x.clone()),
         y,
         metric: meaning(name).map_or(Metric::Rss, |meant| meant.metric),
-        notes: vec![format!("y is {title}, {unit_note}; x is {x_note}")],
+        notes: vec![format!("y is {title}, {unit_note}; x is {}", chosen.place.words())],
         ..Curve::default()
     };
-    counts(log, run, &mut out);
+    out.notes.extend(chosen.note.clone());
+    out.notes.extend(run.passes.as_ref().map(|passes| passes.note.clone()));
+    out.context.epoch_steps = run.passes.as_ref().map(|passes| passes.steps);
+    counts(log, points, &mut out);
     let others: BTreeSet<&str> =
-        run.iter().flat_map(|point| &point.sizes).map(|(key, ..)| key.as_str()).collect();
+        points.iter().flat_map(|point| &point.sizes).map(|(key, ..)| key.as_str()).collect();
     for other in others.into_iter().filter(|other| !other.is_empty() && *other != name) {
-        let known = run.iter().filter(|point| size_of(point, other).is_some()).count();
-        if known * 2 > run.len() {
-            out.series.insert(other.to_owned(), sizes(run, other, hints).0);
+        let known = points.iter().filter(|point| size_of(point, other).is_some()).count();
+        if known * 2 > points.len() {
+            out.series.insert(other.to_owned(), sizes(points, other, hints).0);
         }
     }
     out
@@ -367,23 +238,6 @@ fn sizes(run: &[&Point], name: &str, hints: &Hints) -> (Vec<f64>, String) {
     let bytes =
         |item: Option<(f64, Option<Unit>)>| item.map_or(f64::NAN, |(value, said)| value * unit(said).bytes);
     (found.into_iter().map(bytes).collect(), note)
-}
-
-fn positions(run: &[&Point], axis: Axis) -> (Vec<f64>, &'static str) {
-    let known: Vec<f64> = run.iter().filter_map(|point| x_of(point, axis)).collect();
-    let moments: Vec<Moment> = run.iter().filter_map(|point| point.moment).collect();
-    if known.len() == run.len() && axis != Axis::Sample {
-        let word = match axis {
-            Axis::Step => "the step",
-            Axis::Epoch => "the epoch",
-            Axis::Seconds | Axis::Sample => "the seconds",
-        };
-        (known, word)
-    } else if moments.len() == run.len() && axis == Axis::Seconds {
-        (times::since_first(&moments), "the time of day, as seconds since the first")
-    } else {
-        ((0..run.len()).map(|n| n as f64).collect(), "the number of the line")
-    }
 }
 
 /// Counts on the lines themselves, else from stretches that cover the run.

@@ -8,6 +8,7 @@ mod log;
 mod lowtide_series;
 mod memory_names;
 mod numbers;
+mod passes;
 mod prometheus;
 mod table;
 mod tensorboard;
@@ -15,7 +16,7 @@ mod thin;
 mod times;
 mod tools;
 
-use lowtide_model::Curve;
+use lowtide_model::{Axis, Curve};
 use std::path::{Path, PathBuf};
 
 /// A file above this is refused rather than read into memory.
@@ -135,6 +136,7 @@ pub fn parse(path: &Path, bytes: &[u8], hints: &Hints) -> Result<Vec<Curve>, Imp
     for curve in &mut curves {
         name_after_file(curve, &name);
         thin::thin(curve);
+        count_points_where_x_stands_still(curve);
     }
     Ok(curves)
 }
@@ -184,6 +186,17 @@ fn keep_the_highest(curves: &mut Vec<Curve>) {
         curves.sort_by(|a, b| peak(b).total_cmp(&peak(a)));
         curves.truncate(MOST_CURVES);
         curves[0].notes.push(format!("{count} curves in the file; the {MOST_CURVES} highest were read"));
+    }
+}
+
+/// An x that is everywhere the same would make any curve look as if no time had passed.
+fn count_points_where_x_stands_still(curve: &mut Curve) {
+    let first = curve.x.iter().copied().find(|x| x.is_finite());
+    let moves = curve.x.iter().any(|x| x.is_finite() && first.is_some_and(|first| (x - first).abs() > 0.0));
+    if curve.x.len() > 1 && !moves {
+        curve.x = (0..curve.y.len()).map(|n| n as f64).collect();
+        curve.axis = Axis::Sample;
+        curve.notes.push("x is everywhere the same; the points are counted instead".to_owned());
     }
 }
 

@@ -120,6 +120,8 @@ pub(crate) struct Found<'a> {
     pub(crate) after: &'a str,
     /// The text that follows.
     pub(crate) rest: &'a str,
+    /// Where it begins in the line.
+    pub(crate) at: usize,
 }
 
 /// Every number of a line.
@@ -152,6 +154,7 @@ pub(crate) fn scan(line: &str) -> Vec<Found<'_>> {
                 percent: rest.starts_with('%'),
                 after: word,
                 rest: &line[end..],
+                at,
             });
         }
         at = end;

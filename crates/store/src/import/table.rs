@@ -4,6 +4,7 @@
 
 use super::memory_names::{Meaning, count_series, is_named, meaning};
 use super::numbers::{self, MIB, Unit};
+use super::passes::{self, At, Counted, Run};
 use super::{Attempt, Hints, times};
 use lowtide_model::{Axis, Curve, Metric};
 use std::collections::BTreeMap;
@@ -167,11 +168,21 @@ fn is_share(name: &str) -> bool {
         || last.starts_with("system") && last.ends_with(".memory")
 }
 
-/// What x is: a column and its kind, or the number of the row.
-fn x_column(table: &Table, hints: &Hints, ys: &[(usize, Meaning)]) -> Result<(Option<usize>, Axis), String> {
+/// What x is.
+struct Place {
+    /// None: the number of the row.
+    column: Option<usize>,
+    axis: Axis,
+    /// What was passed over for it.
+    note: Option<String>,
+}
+
+/// The column to lay the curve over: the one asked for, else the best named of those that order the rows.
+fn x_column(table: &Table, hints: &Hints, ys: &[(usize, Meaning)]) -> Result<Place, String> {
     if let Some(asked) = &hints.x {
         let column = table.column(asked)?;
-        return Ok((Some(column), axis_of(&table.names[column]).map_or(Axis::Sample, |(axis, _)| axis)));
+        let axis = axis_of(&table.names[column]).map_or(Axis::Sample, |(axis, _)| axis);
+        return Ok(Place { column: Some(column), axis, note: None });
     }
     let is_y = |column: usize| ys.iter().any(|(y, _)| *y == column);
     let free =
@@ -180,18 +191,30 @@ fn x_column(table: &Table, hints: &Hints, ys: &[(usize, Meaning)]) -> Result<(Op
         .filter_map(|column| axis_of(&table.names[column]).map(|(axis, rank)| (rank, column, axis)))
         .collect();
     named.sort_by_key(|(rank, column, _)| (*rank, *column));
-    if let Some((_, column, axis)) = named.first() {
-        return Ok((Some(*column), *axis));
+    let best = named.iter().find(|(_, column, axis)| orders(table, *column, *axis));
+    let passed = named.first().filter(|first| best.is_none_or(|best| best.1 != first.1));
+    let note = passed.map(|(_, column, _)| {
+        format!("`{}` does not order the rows; it is not used as x", table.names[*column])
+    });
+    if let Some((_, column, axis)) = best {
+        return Ok(Place { column: Some(*column), axis: *axis, note });
     }
     let rises = |column: &usize| {
         let values: Vec<f64> = table.rows.iter().filter_map(|row| value(&row[*column])).collect();
         values.len() > 2 && values.windows(2).all(|pair| pair[0] < pair[1])
     };
     let nameless = table.names.iter().all(String::is_empty);
-    Ok(match free().find(rises).filter(|_| nameless) {
-        Some(column) => (Some(column), Axis::Sample),
-        None => (None, Axis::Sample),
-    })
+    Ok(Place { column: free().find(rises).filter(|_| nameless), axis: Axis::Sample, note })
+}
+
+/// Whether a column moves. Seconds must also mostly rise: a column `time` that goes up and down is how long a step took.
+fn orders(table: &Table, column: usize, axis: Axis) -> bool {
+    let filled: Vec<usize> =
+        (0..table.rows.len()).filter(|row| value(&table.rows[*row][column]).is_some()).collect();
+    let x = x_values(table, &filled, Some(column), axis).0;
+    let moves = x.windows(2).any(|pair| (pair[1] - pair[0]).abs() > 0.0);
+    let falls = x.windows(2).filter(|pair| pair[1] < pair[0]).count();
+    x.len() < 2 || (moves && (axis != Axis::Seconds || falls * 4 <= x.len()))
 }
 
 /// The kind of axis a name means, the better first.
@@ -247,7 +270,7 @@ fn curve(
     table: &Table,
     rows: &[usize],
     (column, meant): (usize, &Meaning),
-    (x_column, axis): &(Option<usize>, Axis),
+    place: &Place,
     hints: &Hints,
 ) -> Option<Curve> {
     let rows: Vec<usize> =
@@ -258,16 +281,42 @@ fn curve(
     let first = &table.rows[*rows.first()?][column];
     let y = raw(column);
     let (unit, how) = unit_of(&table.names[column], first, meant, hints, &y);
-    let (x, said_x) = x_values(table, &rows, *x_column, *axis);
+    let (x, said_x) = x_values(table, &rows, place.column, place.axis);
     let name = |column: usize| {
         let name = &table.names[column];
         if name.is_empty() { format!("column {}", column + 1) } else { format!("`{name}`") }
     };
-    let x_name = x_column.map_or_else(|| "the number of the row".to_owned(), name);
-    let notes = vec![format!("y is {}, taken as {}, {how}; x is {x_name}{said_x}", name(column), unit.name)];
+    let x_name = place.column.map_or_else(|| "the number of the row".to_owned(), name);
+    let mut notes =
+        vec![format!("y is {}, taken as {}, {how}; x is {x_name}{said_x}", name(column), unit.name)];
+    notes.extend(place.note.clone());
     let y = y.into_iter().map(|value| value * unit.bytes).collect();
-    let series = beside(table, (column, *x_column), &raw, unit);
-    Some(Curve { axis: *axis, x, y, metric: meant.metric.clone(), series, notes, ..Curve::default() })
+    let series = beside(table, (column, place.column), &raw, unit);
+    let metric = meant.metric.clone();
+    let mut out = Curve { axis: place.axis, x, y, metric, series, notes, ..Curve::default() };
+    lay_passes_in_a_row(&mut out, &epochs(table, &rows));
+    Some(out)
+}
+
+/// The epoch of each row, where a column tells it.
+fn epochs(table: &Table, rows: &[usize]) -> Vec<Option<f64>> {
+    let column = table.names.iter().position(|name| is_named(name, "epoch"));
+    rows.iter().map(|row| numbers::number(&table.rows[*row][column?])).collect()
+}
+
+/// Steps that begin anew with each epoch count on.
+fn lay_passes_in_a_row(curve: &mut Curve, epochs: &[Option<f64>]) {
+    if curve.axis != Axis::Step {
+        return;
+    }
+    let at =
+        |((x, y), epoch): ((&f64, &f64), &Option<f64>)| At { x: *x, y: *y, epoch: *epoch, ..At::default() };
+    let points: Vec<At> = curve.x.iter().zip(&curve.y).zip(epochs).map(at).collect();
+    if let [Run { passes: Some(passes), .. }] = passes::runs(&points, Counted::Steps).as_slice() {
+        curve.x.clone_from(&passes.x);
+        curve.context.epoch_steps = Some(passes.steps);
+        curve.notes.push(passes.note.clone());
+    }
 }
 
 fn unit_of(name: &str, first: &str, meant: &Meaning, hints: &Hints, y: &[f64]) -> (Unit, &'static str) {

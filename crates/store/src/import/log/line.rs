@@ -1,0 +1,162 @@
+//! What one line of a log says: where it stands (step, epoch, time), how large memory is, and of which rank.
+
+use super::super::Hints;
+use super::super::memory_names::{count_series, is_named, meaning};
+use super::super::numbers::{self, Found, Unit, scan};
+use super::super::times::{self, Moment};
+
+const STEP_WORDS: &[&str] =
+    &["step", "global_step", "globalstep", "iter", "iteration", "it", "optimizer_step", "train_step"];
+const SECOND_WORDS: &[&str] = &["elapsed", "seconds", "secs", "sec", "t", "time", "uptime", "runtime"];
+
+/// A size under its name: the number, and the unit if one stands there.
+pub(super) type Size = (String, f64, Option<Unit>);
+
+/// What a line says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Point {
+    pub(super) run: usize,
+    /// The line without its digits: lines that a program prints look alike.
+    pub(super) shape: String,
+    pub(super) asked: Option<f64>,
+    pub(super) step: Option<f64>,
+    /// Steps in a pass: the 83 of `step 12/83`.
+    pub(super) of: Option<f64>,
+    /// The step stands in a progress bar.
+    pub(super) in_bar: bool,
+    pub(super) epoch: Option<f64>,
+    /// The epoch of the last line that named one.
+    pub(super) under_epoch: Option<f64>,
+    pub(super) pid: Option<f64>,
+    pub(super) seconds: Option<f64>,
+    pub(super) moment: Option<Moment>,
+    pub(super) sizes: Vec<Size>,
+    pub(super) counts: Vec<(&'static str, f64)>,
+}
+
+/// A count over a stretch of steps: `Steps 10-80:  6,529 tensors`.
+pub(super) struct Stretch {
+    pub(super) series: &'static str,
+    pub(super) from: f64,
+    pub(super) to: f64,
+    pub(super) count: f64,
+}
+
+/// What a line can be.
+pub(super) enum Line {
+    Nothing,
+    Stretch(Stretch),
+    Point(Point),
+}
+
+pub(super) fn read(line: &str, hints: &Hints) -> Line {
+    let found = scan(line);
+    if found.is_empty() {
+        Line::Nothing
+    } else if let Some(stretch) = stretch(&found) {
+        Line::Stretch(stretch)
+    } else {
+        Line::Point(point(line, &found, hints))
+    }
+}
+
+fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
+    let mut point = Point { moment: times::find(line), shape: shape(line), ..Point::default() };
+    for item in found {
+        let key = item.key.trim_matches(['.', '/', '-']).to_ascii_lowercase();
+        let short = key.rsplit(['/', '.']).next().unwrap_or(&key).to_owned();
+        let bare = item.unit.is_none();
+        if hints.x.as_deref().is_some_and(|asked| is_named(&key, asked)) {
+            point.asked = Some(item.value);
+        } else if bare && STEP_WORDS.contains(&short.as_str()) {
+            point.of = if point.step.is_none() { whole_of(item) } else { point.of };
+            point.step = point.step.or(Some(item.value));
+        } else if bare && short == "epoch" {
+            point.epoch = point.epoch.or(Some(item.value));
+        } else if bare && short == "pid" {
+            point.pid = Some(item.value);
+        } else if bare && SECOND_WORDS.contains(&short.as_str()) && !item.rest.starts_with([':', '-', '/']) {
+            point.seconds = point.seconds.or(Some(item.value));
+        } else if let Some(series) = count_of(item, &key) {
+            point.counts.push((series, item.value));
+        } else {
+            point.sizes.extend(size_in(item, &key, hints));
+        }
+    }
+    let bar = found.iter().find(|item| in_bar(item));
+    if let Some(counted) = bar.or_else(|| found.iter().find(|item| in_brackets(line, item)))
+        && point.step.is_none()
+    {
+        (point.step, point.of, point.in_bar) = (Some(counted.value), whole_of(counted), bar.is_some());
+    }
+    point
+}
+
+/// The 83 of `12/83` and `12/   83`.
+fn whole_of(item: &Found<'_>) -> Option<f64> {
+    let rest = item.rest.strip_prefix('/')?.trim_start();
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    numbers::number(&rest[..end]).filter(|whole| *whole >= item.value)
+}
+
+/// The step of a progress bar: `12%|###   | 83/663 [00:12<01:23,  2.1it/s]`, `83/663 [====>.....]`.
+fn in_bar(item: &Found<'_>) -> bool {
+    let whole = item.rest.strip_prefix('/').unwrap_or("");
+    let after = whole.trim_start_matches(|c: char| c.is_ascii_digit());
+    after.len() < whole.len() && after.trim_start().starts_with('[')
+}
+
+/// The step in brackets after an epoch: `Epoch [1][50/2500]`.
+fn in_brackets(line: &str, item: &Found<'_>) -> bool {
+    item.key.is_empty() && line[..item.at].trim_end().ends_with('[') && whole_of(item).is_some()
+}
+
+fn shape(line: &str) -> String {
+    let digits = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '+' | '-') || c.is_whitespace();
+    line.chars().filter(|c| !digits(*c)).take(80).collect()
+}
+
+fn count_of(item: &Found<'_>, key: &str) -> Option<&'static str> {
+    let after = item.after.to_ascii_lowercase();
+    let counted =
+        count_series(&after).filter(|_| ["tensors", "objects", "workers"].contains(&after.as_str()));
+    counted.or_else(|| count_series(key).filter(|_| item.unit.is_none()))
+}
+
+/// A level of memory: no change (`+1,607 MB`), no share, and either a unit or a name that means memory.
+fn size_in(item: &Found<'_>, key: &str, hints: &Hints) -> Option<Size> {
+    if item.signed || item.percent {
+        return None;
+    }
+    if hints.y.as_deref().is_some_and(|asked| is_named(key, asked)) {
+        return Some((key.to_owned(), item.value, item.unit.or_else(|| numbers::unit_of_name(key))));
+    }
+    // The kernel writes kB and means 1,024 bytes.
+    let kernels = ["vmrss", "vmhwm", "vmswap", "rssanon", "pss_", "private_"];
+    let kernels = kernels.iter().any(|start| key.to_ascii_lowercase().starts_with(start));
+    let unit =
+        item.unit.map(|unit| if kernels && (unit.bytes - 1e3).abs() < 0.5 { numbers::KIB } else { unit });
+    match (meaning(key), unit) {
+        // A word that is itself a unit is the tail of another size.
+        (meant, Some(unit)) if unit.bytes > 1.0 || meant.is_some() => {
+            let name = if meant.is_some() && numbers::unit(key).is_none() { key } else { "" };
+            Some((name.to_owned(), item.value, Some(unit)))
+        }
+        (Some(meant), None) if numbers::unit(key).is_none() => Some((key.to_owned(), item.value, meant.unit)),
+        _ => None,
+    }
+}
+
+/// `Steps 10-80: 6,529 tensors`, `Steps 90+: 7,070 tensors`.
+fn stretch(found: &[Found<'_>]) -> Option<Stretch> {
+    let first = found.first().filter(|item| item.key.eq_ignore_ascii_case("steps"))?;
+    let counted = found.iter().find_map(|item| Some((count_of(item, "")?, item.value)))?;
+    let to = if first.rest.starts_with('+') {
+        f64::INFINITY
+    } else if first.rest.starts_with(['-', '–', '.']) {
+        found.get(1)?.value
+    } else {
+        return None;
+    };
+    Some(Stretch { series: counted.0, from: first.value, to, count: counted.1 })
+}

@@ -1,0 +1,110 @@
+//! Foreign curves as a person would read them: where reading them otherwise would turn the answer round.
+
+#![allow(clippy::unwrap_used, reason = "what cannot be set up should stop the test")]
+#![allow(clippy::float_cmp, reason = "numbers that were written are read, not computed")]
+
+use lowtide_model::{Axis, Curve};
+use lowtide_store::import::{Hints, parse};
+use std::fmt::Write;
+use std::path::Path;
+
+fn of_text(text: &str) -> Vec<Curve> {
+    parse(Path::new("x.txt"), text.as_bytes(), &Hints::default()).unwrap()
+}
+
+fn only(text: &str) -> Curve {
+    let mut found = of_text(text);
+    assert_eq!(found.len(), 1, "{:?}", found.iter().map(|curve| &curve.name).collect::<Vec<_>>());
+    found.remove(0)
+}
+
+fn notes(curve: &Curve) -> String {
+    curve.notes.join("\n")
+}
+
+/// Lines of `epochs` passes of `steps` steps, as `line` writes them.
+fn passes(epochs: u32, steps: u32, line: impl Fn(u32, u32) -> String) -> String {
+    (0..epochs).flat_map(|epoch| (0..steps).map(move |step| (epoch, step))).fold(
+        String::new(),
+        |mut text, (epoch, step)| {
+            writeln!(text, "{}", line(epoch, step)).unwrap();
+            text
+        },
+    )
+}
+
+#[test]
+fn a_step_that_begins_anew_with_each_epoch_counts_on() {
+    let bars = |epoch, step| {
+        format!("Epoch {epoch}: {step}%|##| {step}/83 [00:01<00:05, 3.0it/s, rss={}MB]", 2000 + step)
+    };
+    let words = |epoch, step| format!("Epoch {}/4 | step {step}/83 | mem {} MB", epoch + 1, 2000 + step);
+    let bare = |epoch, step| format!("Epoch {}/4, Step {step}: RSS {} MB", epoch + 1, 2000 + step);
+    let brackets =
+        |epoch, step| format!("Epoch [{}][{step}/83] time: 0.612, memory: {}", epoch + 1, 2000 + step);
+    for text in [passes(4, 83, bars), passes(4, 83, words), passes(4, 83, bare), passes(4, 83, brackets)] {
+        let curve = only(&text);
+        assert_eq!((curve.axis, curve.x.len(), curve.x[331]), (Axis::Step, 332, 331.0), "{text:.80}");
+        assert_eq!(curve.context.epoch_steps, Some(83.0));
+        assert!(notes(&curve).contains("4 passes of 83 steps"), "{}", notes(&curve));
+    }
+}
+
+#[test]
+fn an_epoch_on_a_line_of_its_own_counts_for_the_steps_under_it() {
+    let line = |epoch, step| {
+        let banner = if step == 0 { format!("Epoch {}/3\n", epoch + 1) } else { String::new() };
+        format!("{banner}{}/20 [====>....] - loss: 0.5 - rss: {} MB", step + 1, 2000 + step)
+    };
+    let curve = only(&passes(3, 20, line));
+    assert_eq!((curve.x[0], curve.x[59], curve.context.epoch_steps), (1.0, 60.0, Some(20.0)));
+}
+
+#[test]
+fn steps_that_fall_back_are_passes_only_if_memory_goes_on() {
+    let goes_on = passes(3, 20, |epoch, step| format!("step {step} rss {} MB", 2000 + 20 * epoch + step));
+    assert!(notes(&only(&goes_on)).contains("while memory goes on"), "{}", notes(&only(&goes_on)));
+    let restarts = passes(3, 20, |_, step| format!("step {step} rss {} MB", 2000 + 100 * step));
+    assert_eq!(of_text(&restarts).len(), 3);
+    let resumed = passes(2, 20, |_, step| format!("Epoch 1/4 step {step}/83 rss {} MB", 2000 + 100 * step));
+    assert_eq!(of_text(&resumed).len(), 2, "the same epoch again is another run");
+}
+
+#[test]
+fn a_table_with_epoch_and_step_counts_on_too() {
+    let rows = passes(3, 10, |epoch, step| format!("{epoch},{step},{}", 2000 + step));
+    let curve = only(&format!("epoch,step,rss_mb\n{rows}"));
+    assert_eq!((curve.x[29], curve.context.epoch_steps), (29.0, Some(10.0)));
+}
+
+#[test]
+fn an_x_that_stands_still_or_goes_up_and_down_is_no_axis() {
+    let log = |time: fn(u32) -> f64| {
+        passes(1, 60, |_, n| {
+            let moment = format!("2026-03-01 12:{n:02}:00,000");
+            format!("{moment} - mmdet - INFO - lr: 2e-02, time: {:.3}, memory: {}", time(n), 3800 + n)
+        })
+    };
+    for (time, said) in [
+        ((|_| 0.612) as fn(u32) -> f64, "the seconds stands still"),
+        (|n| 0.6 + f64::from(n % 2) / 100.0, "the seconds goes up and down"),
+    ] {
+        let curve = only(&log(time));
+        assert_eq!((curve.axis, curve.x[59]), (Axis::Seconds, 59.0 * 60.0));
+        assert!(notes(&curve).contains(said), "{}", notes(&curve));
+    }
+    let bare = only(&passes(1, 30, |_, n| format!("step 5 rss {} MB", 2000 + n)));
+    assert_eq!((bare.axis, bare.x[29]), (Axis::Sample, 29.0));
+    let table = only(&format!("step,rss_mb\n{}", passes(1, 30, |_, n| format!("5,{}", 2000 + n))));
+    assert_eq!((table.axis, table.x[29]), (Axis::Sample, 29.0));
+    assert!(notes(&table).contains("`step` does not order the rows"), "{}", notes(&table));
+    let json = only(r#"{"x": [5, 5, 5], "y": [1, 2, 3], "unit": "GB", "x_kind": "step"}"#);
+    assert_eq!((json.axis, json.x.as_slice()), (Axis::Sample, &[0.0, 1.0, 2.0][..]));
+}
+
+#[test]
+fn the_year_of_a_date_is_no_number_of_seconds() {
+    let line = |_, n| format!(r#"time="2026-03-01T12:00:{n:02}Z" level=info rss="{} MiB""#, 2000 + 50 * n);
+    let curve = only(&passes(1, 60, line));
+    assert_eq!((curve.axis, curve.x[59]), (Axis::Seconds, 59.0));
+}
