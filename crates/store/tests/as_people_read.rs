@@ -108,3 +108,50 @@ fn the_year_of_a_date_is_no_number_of_seconds() {
     let curve = only(&passes(1, 60, line));
     assert_eq!((curve.axis, curve.x[59]), (Axis::Seconds, 59.0));
 }
+
+#[test]
+fn numbers_are_read_as_the_whole_file_writes_them() {
+    for (line, bytes) in [
+        ("Step {n}: RSS 2,{d:02} GB", 2.05e9),
+        ("Step {n}: RSS 2,0{d:02} GB", 2.005e9),
+        ("Step {n}: 2.0{d:02} MB", 2005e6),
+        ("Schritt {n}: 2.0{d:02},5 MB", 2005.5e6),
+        ("Step {n}: 2 0{d:02} MB", 2005e6),
+        ("Step {n}: 2\u{a0}0{d:02} MB", 2005e6),
+        ("Step {n}: 2'0{d:02} MB", 2005e6),
+        ("étape {n} : 20{d:02} Mo", 2005e6),
+        ("Step {n}: 2,0{d:02} MB", 2005e6),
+        ("Step {n}: 2.0{d:02} GB", 2.005e9),
+    ] {
+        let write = |_, n: u32| line.replace("{n}", &n.to_string()).replace("{d:02}", &format!("{n:02}"));
+        let curve = only(&passes(1, 40, write));
+        assert!((curve.y[5] - bytes).abs() < 1.0, "{line}: {} in place of {bytes}", curve.y[5]);
+        assert_eq!((curve.axis, curve.x[5]), (Axis::Step, 5.0), "{line}");
+    }
+}
+
+#[test]
+fn what_the_size_had_to_decide_is_said() {
+    let curve = only(&passes(1, 20, |_, n| format!("Step {n}: 2.0{n:02} MB")));
+    assert!(notes(&curve).contains("`2.000` read as 2000"), "{}", notes(&curve));
+    let plain = only(&passes(1, 20, |_, n| format!("Step {n}: 2,0{n:02} MB")));
+    assert!(!notes(&plain).contains("read as"), "{}", notes(&plain));
+}
+
+#[test]
+fn tables_may_have_decimal_commas() {
+    let rows = |line: fn(u32) -> String| passes(1, 40, |_, n| line(n));
+    let german = rows(|n| format!("01.03.2026 12:00:{n:02};2000,{n:02}")).replace("2000,05", "2.000,05");
+    let german = only(&format!("Zeit;Speicher (MB)\n{german}"));
+    assert_eq!((german.axis, german.x[39], german.y[5]), (Axis::Seconds, 39.0, 2000.05e6));
+    let quoted = rows(|n| format!(r#""2026-03-01 12:00:{n:02}";"1,9{n:02}""#));
+    let quoted = only(&format!("\"Timestamp\";\"Arbeitsspeicher [GB]\"\n{quoted}"));
+    assert_eq!(quoted.y[5], 1.905e9);
+    assert!(notes(&quoted).contains("comma is the decimal mark"), "{}", notes(&quoted));
+    let tabs = only(&format!("step\trss_mb\n{}", rows(|n| format!("{n}\t2000,{n:02}"))));
+    assert_eq!((tabs.x[5], tabs.y[5]), (5.0, 2000.05e6));
+    let english = only(&format!("step,rss_mb\n{}", rows(|n| format!(r#"{n}, "2,0{n:02}.5""#))));
+    assert_eq!(english.y[5], 2005.5e6);
+    let small = only(&format!("step,rss_mb\n{}", rows(|n| format!("{n},5.1{n:02}"))));
+    assert_eq!(small.y[5], 5.105e6, "a program's table has no thousands by points");
+}

@@ -49,7 +49,8 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         "total",
     ]) {
         return None;
-    } else if has(&["memory", "mem_"]) || is(&["mem", "ram"]) || lower.ends_with("mem") {
+    } else if has(&["memory", "mem_", "speicher", "mémoire"]) || is(&["mem", "ram"]) || lower.ends_with("mem")
+    {
         (Metric::Rss, 7)
     } else if has(&["heap"]) || is(&["used", "usage"]) {
         (Metric::Other(name.trim().to_owned()), 3)

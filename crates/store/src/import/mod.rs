@@ -4,6 +4,7 @@
 //! in the curve's notes, for the user to see and to overrule with `Hints`. Foreign bytes: nothing here panics.
 
 mod curve_json;
+mod locale;
 mod log;
 mod lowtide_series;
 mod memory_names;
@@ -168,15 +169,20 @@ fn first_form_that_fits(bytes: &[u8], hints: &Hints, tried: &mut Vec<String>) ->
             return Some(curves);
         }
     }
+    let (plain, decided) = locale::plain(&text);
+    let mut found = None;
     for (form, read) in tools::FORMS {
-        if let Some(curves) = attempt(form, read(&text, hints)) {
-            return Some(curves);
-        }
+        found = found.or_else(|| attempt(form, read(&plain, hints)));
     }
-    if let Some(curves) = attempt("a table (CSV, TSV)", table::read(&text, hints)) {
+    // A table decides by column how its numbers are written.
+    if found.is_none()
+        && let Some(curves) = attempt("a table (CSV, TSV)", table::read(&text, hints))
+    {
         return Some(curves);
     }
-    attempt("a training log", log::read(&text, hints))
+    let mut curves = found.or_else(|| attempt("a training log", log::read(&plain, hints)))?;
+    curves.iter_mut().for_each(|curve| curve.notes.extend(decided.clone()));
+    Some(curves)
 }
 
 fn keep_the_highest(curves: &mut Vec<Curve>) {

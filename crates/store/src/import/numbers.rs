@@ -28,6 +28,11 @@ const UNITS: &[(&str, f64, &str)] = &[
     ("mi", 1_048_576.0, "MiB = 2^20 bytes"),
     ("gi", 1_073_741_824.0, "GiB = 2^30 bytes"),
     ("ti", 1_099_511_627_776.0, "TiB = 2^40 bytes"),
+    ("ko", 1e3, "KB = 10^3 bytes"),
+    ("mo", 1e6, "MB = 10^6 bytes"),
+    ("go", 1e9, "GB = 10^9 bytes"),
+    ("mio", 1_048_576.0, "MiB = 2^20 bytes"),
+    ("gio", 1_073_741_824.0, "GiB = 2^30 bytes"),
     ("megabytes", 1e6, "MB = 10^6 bytes"),
     ("gigabytes", 1e9, "GB = 10^9 bytes"),
 ];
@@ -92,7 +97,12 @@ pub(crate) fn number(text: &str) -> Option<f64> {
     if text.is_empty() || text.len() > 64 {
         return None;
     }
-    let plain: String = text.chars().filter(|c| !matches!(c, ',' | '_' | '\'')).collect();
+    let whole = text.split(['.', 'e', 'E']).next().unwrap_or("");
+    let mut groups = whole.split(',').skip(1);
+    if text.matches(',').count() != whole.matches(',').count() || !groups.all(|group| group.len() == 3) {
+        return None;
+    }
+    let plain: String = text.chars().filter(|c| !matches!(c, ',' | '_')).collect();
     let starts = plain.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit() || c == '.');
     if starts { plain.parse().ok() } else { None }
 }
@@ -212,7 +222,8 @@ fn key_before(line: &str, at: usize) -> &str {
     if word.starts_with(|c: char| c.is_ascii_digit()) { "" } else { word }
 }
 
-/// Text without terminal colours and byte order mark; carriage returns (progress bars) end lines.
+/// Text without terminal colours and byte order mark; carriage returns (progress bars) end lines; digits in groups that
+/// only a number has (`2'000`, or parted by a space that does not break) stand together.
 pub(crate) fn plain_text(bytes: &[u8]) -> String {
     let text = match bytes {
         [0xFF, 0xFE, rest @ ..] => utf16(rest, u16::from_le_bytes),
@@ -226,10 +237,20 @@ pub(crate) fn plain_text(bytes: &[u8]) -> String {
         match c {
             '\u{1b}' => skip_escape(&mut chars),
             '\r' => out.push('\n'),
+            '\'' | '\u{2019}' | '\u{a0}' | '\u{202f}' | '\u{2009}' if joins_digits(&out, &chars) => {}
+            '\u{a0}' | '\u{202f}' | '\u{2009}' => out.push(' '),
             c => out.push(c),
         }
     }
     out
+}
+
+/// Whether a group of three digits follows a number's first one to three, or another group.
+fn joins_digits(before: &str, after: &std::iter::Peekable<std::str::Chars<'_>>) -> bool {
+    let mut after = after.clone();
+    before.ends_with(|c: char| c.is_ascii_digit())
+        && (0..3).all(|_| after.next().is_some_and(|c| c.is_ascii_digit()))
+        && !after.next().is_some_and(|c| c.is_ascii_digit())
 }
 
 /// What PowerShell's `>` writes.

@@ -2,6 +2,7 @@
 //!
 //! Which column is x and which is y is guessed from the names and said in the notes.
 
+use super::locale::{self, Among};
 use super::memory_names::{Meaning, count_series, is_named, meaning};
 use super::numbers::{self, MIB, Unit};
 use super::passes::{self, At, Counted, Run};
@@ -21,6 +22,8 @@ const GROUPS: &[&str] = &["pid", "process", "rank", "run", "container", "pod", "
 struct Table {
     names: Vec<String>,
     rows: Vec<Vec<String>>,
+    /// How the numbers of each column are written, where that was to be decided.
+    written: Vec<Option<String>>,
 }
 
 pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
@@ -46,13 +49,22 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
 fn split(text: &str) -> Result<Table, String> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let mut reasons = Vec::new();
-    for parted in [Some(','), Some('\t'), Some(';'), None] {
+    for parted in separators(&lines) {
         match table(&lines, parted) {
             Ok(table) => return Ok(table),
             Err(why) => reasons.push(why),
         }
     }
     Err(reasons.pop().unwrap_or_else(|| "it is empty".to_owned()))
+}
+
+/// What may part the columns, the likeliest first: a tab or a semicolon on every line is no accident, a comma may be a
+/// decimal mark.
+fn separators(lines: &[&str]) -> Vec<Option<char>> {
+    let head = &lines[..lines.len().min(SNIFFED)];
+    let always = |mark: &char| !head.is_empty() && head.iter().all(|line| line.contains(*mark));
+    let sure = ['\t', ';'].into_iter().filter(always);
+    sure.chain([',', '\t', ';']).map(Some).chain([None]).collect()
 }
 
 fn table(lines: &[&str], parted: Option<char>) -> Result<Table, String> {
@@ -73,7 +85,9 @@ fn table(lines: &[&str], parted: Option<char>) -> Result<Table, String> {
     if rows.is_empty() {
         return Err("it has names but no rows".to_owned());
     }
-    let table = Table { names: if named { first } else { vec![String::new(); width] }, rows };
+    let names = if named { first } else { vec![String::new(); width] };
+    let mut table = Table { names, rows, written: vec![None; width] };
+    table.read_numbers(if parted == Some(';') { Among::Semicolons } else { Among::Columns });
     // Without names every column has to be numbers, or any text with commas would be a table.
     let numeric = |column: usize| table.share_of_values(column) >= 0.6;
     if (named && (0..width).any(numeric)) || (!named && (0..width).all(numeric)) {
@@ -108,7 +122,30 @@ fn value(cell: &str) -> Option<f64> {
     numbers::number(cell).or_else(|| numbers::size(cell)).or_else(|| times::cell(cell).map(|_| 0.0))
 }
 
+/// The number a cell begins with, and what follows it.
+fn leading_number(cell: &str) -> (&str, &str) {
+    cell.split_at(cell.find(|c: char| !(c.is_ascii_digit() || matches!(c, ',' | '.'))).unwrap_or(cell.len()))
+}
+
 impl Table {
+    /// Writes the numbers of each column as a program reads them.
+    fn read_numbers(&mut self, among: Among) {
+        for column in 0..self.names.len() {
+            let named = numbers::unit_of_name(&self.names[column]);
+            let cells = self.rows.iter().map(|row| leading_number(&row[column]));
+            let cells = cells.map(|(number, rest)| (number, numbers::unit(rest).or(named)));
+            let decided = locale::decide(cells, among);
+            for row in &mut self.rows {
+                let (number, rest) = leading_number(&row[column]);
+                let date = rest.starts_with([' ', '/', '-']) && times::cell(&row[column]).is_some();
+                if let Some(english) = decided.read(number).filter(|_| !date) {
+                    row[column] = format!("{english}{rest}");
+                }
+            }
+            self.written[column] = decided.note;
+        }
+    }
+
     fn share_of_values(&self, column: usize) -> f64 {
         let known = self.rows.iter().filter(|row| value(&row[column]).is_some()).count();
         // W&B leaves cells empty where a run has no sample.
@@ -222,7 +259,8 @@ fn axis_of(name: &str) -> Option<(Axis, u8)> {
     let lower = name.to_ascii_lowercase();
     let parts: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let is = |words: &[&str]| words.iter().any(|word| parts.contains(word));
-    if is(&["step", "steps", "iteration", "iter", "iterations"]) || lower.ends_with("global_step") {
+    if is(&["step", "steps", "iteration", "iter", "iterations", "schritt"]) || lower.ends_with("global_step")
+    {
         Some((Axis::Step, 0))
     } else if is(&[
         "time",
@@ -235,6 +273,10 @@ fn axis_of(name: &str) -> Option<(Axis, u8)> {
         "runtime",
         "t",
         "ts",
+        "zeit",
+        "datum",
+        "zeitstempel",
+        "uhrzeit",
     ]) {
         Some((Axis::Seconds, 1))
     } else if is(&["epoch", "epochs"]) {
@@ -290,6 +332,7 @@ fn curve(
     let mut notes =
         vec![format!("y is {}, taken as {}, {how}; x is {x_name}{said_x}", name(column), unit.name)];
     notes.extend(place.note.clone());
+    notes.extend(table.written[column].clone());
     let y = y.into_iter().map(|value| value * unit.bytes).collect();
     let series = beside(table, (column, place.column), &raw, unit);
     let metric = meant.metric.clone();

@@ -5,8 +5,19 @@ use super::super::memory_names::{count_series, is_named, meaning};
 use super::super::numbers::{self, Found, Unit, scan};
 use super::super::times::{self, Moment};
 
-const STEP_WORDS: &[&str] =
-    &["step", "global_step", "globalstep", "iter", "iteration", "it", "optimizer_step", "train_step"];
+const STEP_WORDS: &[&str] = &[
+    "step",
+    "global_step",
+    "globalstep",
+    "iter",
+    "iteration",
+    "it",
+    "optimizer_step",
+    "train_step",
+    "schritt",
+    "étape",
+    "etape",
+];
 const SECOND_WORDS: &[&str] = &["elapsed", "seconds", "secs", "sec", "t", "time", "uptime", "runtime"];
 
 /// A size under its name: the number, and the unit if one stands there.
