@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what cannot be set up should stop the test")]
 #![allow(clippy::float_cmp, reason = "numbers that were written are read, not computed")]
 
-use lowtide_model::{Axis, Curve};
+use lowtide_model::{Axis, Bytes, Curve, Metric};
 use lowtide_store::import::{Hints, parse};
 use std::fmt::Write;
 use std::path::Path;
@@ -154,4 +154,121 @@ fn tables_may_have_decimal_commas() {
     assert_eq!(english.y[5], 2005.5e6);
     let small = only(&format!("step,rss_mb\n{}", rows(|n| format!("{n},5.1{n:02}"))));
     assert_eq!(small.y[5], 5.105e6, "a program's table has no thousands by points");
+}
+
+#[test]
+fn memory_that_is_free_is_turned_round() {
+    for words in ["available memory:", "free RAM", "free:", "mem_available_mb ="] {
+        let curve = only(&passes(1, 40, |_, n| format!("step {n}: {words} {} MB", 30_000 - 50 * n)));
+        assert_eq!((curve.y[0], curve.y[39], curve.no_level), (0.0, 39.0 * 50e6, true), "{words}");
+        assert!(notes(&curve).contains("only the change is true"), "{}", notes(&curve));
+    }
+    let whole =
+        only(&passes(1, 40, |_, n| format!("step {n}: free memory {} MB of 64000 MB", 30_000 - 50 * n)));
+    assert_eq!((whole.y[0], whole.no_level, whole.context.limit), (34e9, false, Some(Bytes(64_000_000_000))));
+    let both = only(&passes(1, 40, |_, n| format!("step {n}: rss {} MB, free memory 30000 MB", 2000 + n)));
+    assert_eq!(both.y[0], 2e9, "what is held wins");
+}
+
+#[test]
+fn available_memory_of_a_node_needs_its_total() {
+    let series = |name: &str, values: &str| {
+        format!(r#"{{"metric": {{"__name__": "node_memory_{name}_bytes"}}, "values": [{values}]}}"#)
+    };
+    let available = series("MemAvailable", r#"[0, "30e9"], [15, "29e9"], [30, "28e9"]"#);
+    let answer = |series: &str| format!(r#"{{"status": "success", "data": {{"result": [{series}]}}}}"#);
+    let alone = only(&answer(&available));
+    assert_eq!((alone.y[2], alone.no_level), (2e9, true));
+    let total = series("MemTotal", r#"[0, "64e9"]"#);
+    let whole = only(&answer(&format!("{available},{total}")));
+    assert_eq!((whole.y[2], whole.no_level), (36e9, false));
+}
+
+#[test]
+fn each_rank_of_one_log_is_a_curve() {
+    let line = |_, n: u32| {
+        format!("[rank{}] step {} mem {} MB", n % 4, n / 4, if n % 4 == 1 { 5000 + n } else { 3000 })
+    };
+    let found = of_text(&passes(1, 160, line));
+    let names: Vec<&str> = found.iter().map(|curve| curve.name.as_str()).collect();
+    assert_eq!(names, ["x: rank 0", "x: rank 1", "x: rank 2", "x: rank 3"]);
+    assert!(found.iter().all(|curve| curve.x.len() == 40 && curve.x.is_sorted()));
+    assert_eq!((found[1].y[39], found[2].y[39]), (5157e6, 3e9));
+    let lora = only(&passes(1, 20, |_, n| format!("lora rank 16 step {n} mem {} MB", 3000 + n)));
+    assert_eq!(lora.x.len(), 20);
+}
+
+#[test]
+fn gpu_memory_beside_other_memory_is_told_too() {
+    let line =
+        |_, n| format!("step {n} | RSS 2,000 MB | GPU alloc {} MB | GPU reserved 3000 MB", 1000 + 4 * n);
+    let found = of_text(&passes(1, 40, line));
+    let told: Vec<_> = found.iter().map(|c| (c.name.as_str(), c.metric.clone(), c.y[39])).collect();
+    assert_eq!(
+        told,
+        [
+            ("x: rss", Metric::Rss, 2e9),
+            ("x: gpu alloc", Metric::Gpu, 1156e6),
+            ("x: gpu reserved", Metric::Gpu, 3e9)
+        ]
+    );
+}
+
+#[test]
+fn what_the_allocator_took_stands_beside_what_tensors_hold() {
+    let torch =
+        of_text(&passes(1, 40, |_, n| format!("iter {n}: allocated 1000.0MB, reserved {}MB", 2000 + 10 * n)));
+    let reserved = torch.iter().find(|curve| curve.name == "x: reserved").unwrap();
+    assert!(torch.iter().any(|curve| curve.name == "x: allocated" && curve.y[39] == 1e9));
+    assert!(notes(reserved).contains("memory is fragmented, not leaked"), "{}", notes(reserved));
+    let line = |_, n: u32| {
+        format!(
+            "[2026-03-01 12:00:{n:02},123] [INFO] MA 4.0 GB         Max_MA 4.5 GB         CA 5.{n:02} GB         Max_CA 6 GB\n\
+             [2026-03-01 12:00:{n:02},124] [INFO] CPU Virtual Memory:  used = 40.{n:02} GB, percent = 16.0%"
+        )
+    };
+    let deepspeed = of_text(&passes(1, 40, line));
+    let told: Vec<_> = deepspeed.iter().map(|c| (c.name.as_str(), c.metric.clone(), c.y[39])).collect();
+    assert_eq!(
+        told,
+        [
+            ("x: cpu virtual memory used", Metric::Host, 40.39e9),
+            ("x: gpu allocated", Metric::Gpu, 4e9),
+            ("x: gpu reserved", Metric::Gpu, 5.39e9)
+        ]
+    );
+}
+
+#[test]
+fn what_is_there_now_wins_over_the_peak() {
+    let both =
+        only(&passes(1, 40, |_, n| format!("step {n}: peak mem 9000 MB, current mem {} MB", 2000 + n)));
+    assert_eq!(both.y[39], 2039e6);
+    assert!(notes(&both).contains("`current mem`"), "{}", notes(&both));
+    let alone = only(&passes(1, 40, |_, n| format!("step {n}: peak mem {} MB", 2000 + n)));
+    assert_eq!(alone.metric, Metric::MaxRss);
+    assert!(notes(&alone).contains("it cannot fall"), "{}", notes(&alone));
+}
+
+#[test]
+fn a_limit_on_the_lines_is_taken_with_them() {
+    for (line, level, limit) in [
+        (" 1%|#| {n}/200 [00:01<01:01, 1.00it/s, RAM=12.3GB/62.5GB]", 12.3e9, 62_500_000_000),
+        ("Step {n}: 2,000 MB / 32,000 MB", 2e9, 32_000_000_000),
+        ("Step {n}: RAM 2.5/32.0 GB", 2.5e9, 32_000_000_000),
+    ] {
+        let curve = only(&passes(1, 40, |_, n| line.replace("{n}", &n.to_string())));
+        assert_eq!((curve.y[5], curve.context.limit), (level, Some(Bytes(limit))), "{line}");
+    }
+    let rates = only(&passes(1, 40, |_, n| format!("step {n} 350.5 MB/s mem_used_gb 2.0")));
+    assert_eq!((rates.y[0], rates.context.limit), (2e9, None));
+}
+
+#[test]
+fn a_size_under_its_trainers_line_belongs_there() {
+    let line = |_, n: u32| {
+        format!("{{'loss': 0.5, 'epoch': {}.{:02}}}\n[mem] rss {} MiB", n / 100, n % 100, 2000 + n)
+    };
+    let curve = only(&passes(1, 200, line));
+    assert_eq!((curve.axis, curve.x[199]), (Axis::Epoch, 1.99));
 }

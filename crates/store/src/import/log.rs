@@ -6,7 +6,7 @@
 mod axis;
 mod line;
 
-use super::memory_names::{is_named, meaning};
+use super::memory_names::{is_free, is_named, is_peak, meaning};
 use super::numbers::{self, Unit};
 use super::passes::{self, At, Counted, Passes};
 use super::{Attempt, Hints};
@@ -20,6 +20,9 @@ const FEWEST_POINTS: usize = 3;
 
 /// Rank of a size that stands without a name.
 const NAMELESS_RANK: u8 = 7;
+
+/// Curves of GPU memory beside the one that is judged first: eight cards, or four with two sizes each.
+const MOST_BESIDE: usize = 8;
 
 #[derive(Default)]
 struct Log {
@@ -36,20 +39,62 @@ struct Run<'a> {
 
 pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     let log = gather(text, hints);
-    let name = best_name(&log.points, hints)?;
-    let points: Vec<&Point> = log.points.iter().filter(|point| size_of(point, &name).is_some()).collect();
+    let names = names_to_judge(&log.points, hints)?;
+    let mut curves = Vec::new();
+    let mut failed = None;
+    for name in &names {
+        let title = if names.len() > 1 { name.as_str() } else { "" };
+        for (rank, points) in by_rank(&log.points, name) {
+            match of_one(&log, points, name, hints) {
+                Ok(found) => curves.extend(found.into_iter().map(|curve| Curve {
+                    name: [&rank, title, &curve.name].into_iter().filter(|word| !word.is_empty()).fold(
+                        String::new(),
+                        |all, word| {
+                            if all.is_empty() { word.to_owned() } else { format!("{all}, {word}") }
+                        },
+                    ),
+                    ..curve
+                })),
+                Err(why) => failed = Some(why),
+            }
+        }
+    }
+    match failed.filter(|_| curves.is_empty()) {
+        Some(why) => Err(why),
+        None => Ok(curves),
+    }
+}
+
+/// The points with a size under this name, of each rank that wrote them.
+fn by_rank<'a>(points: &'a [Point], name: &str) -> Vec<(String, Vec<&'a Point>)> {
+    let points: Vec<&Point> = points.iter().filter(|point| size_of(point, name).is_some()).collect();
+    let mut ranks: BTreeMap<u32, Vec<&Point>> = BTreeMap::new();
+    for point in &points {
+        if let Some(rank) = point.rank {
+            ranks.entry(rank).or_default().push(point);
+        }
+    }
+    ranks.retain(|_, points| points.len() >= FEWEST_POINTS);
+    if ranks.len() < 2 {
+        return vec![(String::new(), points)];
+    }
+    ranks.into_iter().map(|(rank, points)| (format!("rank {rank}"), points)).collect()
+}
+
+/// The curves of points that one process wrote, or several in turn.
+fn of_one(log: &Log, points: Vec<&Point>, name: &str, hints: &Hints) -> Attempt {
     let chosen = axis::choose(&points, hints);
     let points = match chosen.place {
         Place::Line => of_one_shape(&points)?,
         place => points.into_iter().filter(|point| place.has(point)).collect(),
     };
-    let runs = split_runs(&points, &name, chosen.place);
+    let runs = split_runs(&points, name, chosen.place);
     let least = FEWEST_POINTS.min(runs.iter().map(|run| run.points.len()).max().unwrap_or(0));
     let kept = runs.iter().filter(|run| run.points.len() >= least);
     let several = kept.clone().count() > 1;
     let mut curves = Vec::new();
     for (number, run) in kept.enumerate() {
-        let mut curve = curve(&log, run, &name, &chosen, hints);
+        let mut curve = curve(log, run, name, &chosen, hints);
         let heading = run
             .points
             .first()
@@ -79,6 +124,7 @@ fn note_on_runs(runs: &[Run<'_>], least: usize) -> Option<String> {
 fn gather(text: &str, hints: &Hints) -> Log {
     let mut log = Log { headings: vec![String::new()], ..Log::default() };
     let mut bar = None;
+    let mut above = None;
     let mut under_epoch = None;
     for line in text.lines().filter(|line| line.len() < 10_000) {
         let mut point = match line::read(line, hints) {
@@ -96,6 +142,8 @@ fn gather(text: &str, hints: &Hints) -> Log {
                     .push(line.trim().trim_end_matches(':').trim_matches(['=', '#', '-', ' ']).to_owned());
                 under_epoch = None;
             }
+            above =
+                Some((point.step, point.epoch)).filter(|(step, epoch)| step.or(*epoch).is_some()).or(above);
             bar = point.step.filter(|_| point.in_bar).map(|step| (step, point.of)).or(bar);
             continue;
         }
@@ -104,10 +152,26 @@ fn gather(text: &str, hints: &Hints) -> Log {
             (point.step, point.of) = (Some(step), of);
         }
         point.under_epoch = under_epoch;
+        point.above = above.take();
         point.run = log.headings.len() - 1;
         log.points.push(point);
     }
+    take_from_above(&mut log.points);
     log
+}
+
+/// A trainer's line has step and epoch, the line under it the size: where sizes stand on lines that say no place, and
+/// nearly each has such a line above, they belong there.
+fn take_from_above(points: &mut [Point]) {
+    let placed = |point: &Point| {
+        point.step.or(point.epoch).or(point.seconds).or(point.asked).is_some() || point.moment.is_some()
+    };
+    let from_above = points.iter().filter(|point| !placed(point) && point.above.is_some()).count();
+    if from_above * 10 >= points.len() * 8 {
+        for point in points.iter_mut().filter(|point| !placed(point)) {
+            (point.step, point.epoch) = point.above.unwrap_or_default();
+        }
+    }
 }
 
 /// `Run 2 (Process 179532):`, `=== run 3 ===`.
@@ -121,8 +185,9 @@ fn size_of<'a>(point: &'a Point, name: &str) -> Option<&'a Size> {
     point.sizes.iter().find(|(key, ..)| key == name)
 }
 
-/// The name that stands on most lines; among those on half as many, the one that means the most.
-fn best_name(points: &[Point], hints: &Hints) -> Result<String, String> {
+/// The name that stands on most lines; among those on half as many, the one that means the most. Beside it GPU memory,
+/// which grows for reasons of its own.
+fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, String> {
     let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
     for point in points {
         let names: BTreeSet<&str> = point.sizes.iter().map(|(key, ..)| key.as_str()).collect();
@@ -131,16 +196,25 @@ fn best_name(points: &[Point], hints: &Hints) -> Result<String, String> {
         }
     }
     if let Some(asked) = &hints.y {
-        let named = lines.keys().find(|name| is_named(name, asked)).map(|name| (*name).to_owned());
+        let is = |name: &str| {
+            is_named(name, asked) || name.rsplit(' ').next().is_some_and(|key| is_named(key, asked))
+        };
+        let named = lines.keys().find(|name| is(name)).map(|name| vec![(*name).to_owned()]);
         return named.ok_or_else(|| format!("no line with `{asked}` and a number"));
     }
     let most = lines.values().copied().max().ok_or("no line with a size of memory")?;
     let rank = |name: &str| {
         if name.is_empty() { NAMELESS_RANK } else { meaning(name).map_or(0, |meant| meant.rank) }
     };
-    let often = lines.into_iter().filter(|(_, count)| count * 2 >= most);
-    let best = often.max_by_key(|(name, count)| (rank(name), *count));
-    best.map(|(name, _)| name.to_owned()).ok_or_else(|| "no line with a size of memory".to_owned())
+    lines.retain(|_, count| *count * 2 >= most);
+    let best = lines.iter().max_by_key(|(name, count)| (rank(name), **count)).map(|(name, _)| *name);
+    let gpu = |name: &&&str| {
+        Some(**name) != best
+            && !is_peak(name)
+            && meaning(name).is_some_and(|meant| meant.metric == Metric::Gpu)
+    };
+    let beside = lines.keys().filter(gpu).take(MOST_BESIDE).copied();
+    Ok(best.into_iter().chain(beside).map(str::to_owned).collect())
 }
 
 /// Sizes without step or time are a curve only where a program printed them, all in one form.
@@ -200,8 +274,14 @@ fn curve(log: &Log, run: &Run<'_>, name: &str, chosen: &Chosen, hints: &Hints) -
     };
     out.notes.extend(chosen.note.clone());
     out.notes.extend(run.passes.as_ref().map(|passes| passes.note.clone()));
+    out.notes.extend(note_on_name(points, name));
     out.context.epoch_steps = run.passes.as_ref().map(|passes| passes.steps);
+    let bound = bound(points, name, hints).filter(|bound| out.y.iter().all(|y| y <= bound || y.is_nan()));
+    super::set_limit(&mut out, bound);
     counts(log, points, &mut out);
+    if is_free(name) {
+        super::turn_round(&mut out, bound, name);
+    }
     let others: BTreeSet<&str> =
         points.iter().flat_map(|point| &point.sizes).map(|(key, ..)| key.as_str()).collect();
     for other in others.into_iter().filter(|other| !other.is_empty() && *other != name) {
@@ -211,6 +291,39 @@ fn curve(log: &Log, run: &Run<'_>, name: &str, chosen: &Chosen, hints: &Hints) -
         }
     }
     out
+}
+
+/// What has to be known of a size to take its curve for what it is.
+fn note_on_name(points: &[&Point], name: &str) -> Option<String> {
+    let beside = |words: &str| {
+        points
+            .first()?
+            .sizes
+            .iter()
+            .map(|(other, ..)| other)
+            .find(|other| *other != name && other.contains(words))
+    };
+    if is_peak(name) {
+        return Some(format!("`{name}` is the highest so far: it cannot fall"));
+    }
+    let allocated = beside("alloc").filter(|_| name.contains("reserved"))?;
+    Some(format!(
+        "`{name}` is what the allocator took from the driver, `{allocated}` what tensors hold: where only the first grows, memory is fragmented, not leaked"
+    ))
+}
+
+/// What the sizes are held against on their own lines, where all of them agree.
+fn bound(points: &[&Point], name: &str, hints: &Hints) -> Option<f64> {
+    let asked = hints.unit.as_deref().and_then(numbers::unit);
+    let bytes = |(_, value, unit): &Size| {
+        let said = (*unit)?;
+        Some(value * asked.map_or(said, |asked| numbers::overruled(said, asked)).bytes)
+    };
+    let all: Vec<f64> =
+        points.iter().filter_map(|point| bytes(point.bounds.iter().find(|(key, ..)| key == name)?)).collect();
+    let first = *all.first()?;
+    (all.len() * 2 > points.len() && all.iter().all(|one| (one - first).abs() <= first * 0.01))
+        .then_some(first)
 }
 
 /// The sizes under a name in bytes, and what was taken for their unit.

@@ -17,7 +17,7 @@ mod thin;
 mod times;
 mod tools;
 
-use lowtide_model::{Axis, Curve};
+use lowtide_model::{Axis, Bytes, Curve};
 use std::path::{Path, PathBuf};
 
 /// A file above this is refused rather than read into memory.
@@ -204,6 +204,27 @@ fn count_points_where_x_stands_still(curve: &mut Curve) {
         curve.axis = Axis::Sample;
         curve.notes.push("x is everywhere the same; the points are counted instead".to_owned());
     }
+}
+
+/// Takes down where memory ends, as the file says.
+fn set_limit(curve: &mut Curve, limit: Option<f64>) {
+    curve.context.limit = limit.filter(|limit| *limit > 0.0 && *limit < 9e18).map(Bytes::from_f64);
+    curve.context.limit_from = curve.context.limit.map(|_| "the file".to_owned());
+}
+
+/// Memory that is free becomes memory in use: what there is in all minus it. Where nobody says how much there is, the
+/// curve has its shape and no level.
+fn turn_round(curve: &mut Curve, total: Option<f64>, name: &str) {
+    let top = total.unwrap_or_else(|| curve.y.iter().copied().fold(0.0, f64::max));
+    for y in &mut curve.y {
+        *y = top - *y;
+    }
+    curve.no_level = total.is_none();
+    curve.notes.push(if total.is_some() {
+        format!("`{name}` turned into memory in use: the machine's total minus it")
+    } else {
+        format!("`{name}` turned into memory in use: its highest value minus it, so only the change is true, not the level")
+    });
 }
 
 fn name_after_file(curve: &mut Curve, file: &str) {

@@ -132,6 +132,8 @@ pub(crate) struct Found<'a> {
     pub(crate) rest: &'a str,
     /// Where it begins in the line.
     pub(crate) at: usize,
+    /// Where its key begins.
+    pub(crate) key_at: usize,
 }
 
 /// Every number of a line.
@@ -156,8 +158,10 @@ pub(crate) fn scan(line: &str) -> Vec<Found<'_>> {
             // A lone letter is a unit only where it is written as one: `5.2G`, not `5 m`.
             let lone =
                 word.len() == 1 && !(line[end..].starts_with(word) && word.starts_with(char::is_uppercase));
+            let key = key_before(line, at);
             out.push(Found {
-                key: key_before(line, at),
+                key: &line[key.clone()],
+                key_at: key.start,
                 value,
                 unit: if lone || joined { None } else { unit(word) },
                 signed,
@@ -210,16 +214,15 @@ fn end_of_number(bytes: &[u8], start: usize) -> usize {
 }
 
 /// The word left of a number, over what may stand between: `:`, `=`, quotes, brackets, spaces, a sign, `~`.
-fn key_before(line: &str, at: usize) -> &str {
+fn key_before(line: &str, at: usize) -> std::ops::Range<usize> {
     let between =
         |c: char| matches!(c, ':' | '=' | '"' | '\'' | ' ' | '\t' | '(' | '[' | '+' | '-' | '~' | '#' | '|');
     let left = line[..at].trim_end_matches(between);
     let start = left
         .rfind(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '-')))
         .map_or(0, |found| found + left[found..].chars().next().map_or(1, char::len_utf8));
-    let word = &left[start..];
     // Another number is no key.
-    if word.starts_with(|c: char| c.is_ascii_digit()) { "" } else { word }
+    if left[start..].starts_with(|c: char| c.is_ascii_digit()) { start..start } else { start..left.len() }
 }
 
 /// Text without terminal colours and byte order mark; carriage returns (progress bars) end lines; digits in groups that

@@ -1,9 +1,9 @@
 //! The answer of a Prometheus `query_range` (or `query` over a range): one curve a series.
 
-use super::memory_names::{is_named, meaning};
+use super::memory_names::{is_free, is_named, meaning};
 use super::numbers::{self, BYTES, MIB, Unit};
 use super::{Attempt, Hints};
-use lowtide_model::{Axis, Bytes, Curve, Metric};
+use lowtide_model::{Axis, Curve, Metric};
 use serde_json::{Map, Value};
 
 /// Names whose meaning is known: cAdvisor, `node_exporter`, the process collectors, DCGM.
@@ -91,18 +91,12 @@ fn curve(series: &Value, hints: &Hints, limit: Option<f64>) -> Option<Curve> {
     for y in &mut y {
         *y *= unit.bytes;
     }
-    let mut notes = vec![format!("{metric_name} taken as {}", unit.name)];
-    if metric_name == "node_memory_MemAvailable_bytes" {
-        let total = limit.unwrap_or_else(|| y.iter().copied().fold(0.0, f64::max));
-        for y in &mut y {
-            *y = total - *y;
-        }
-        let from = if limit.is_some() { "the machine's total" } else { "its highest value" };
-        notes.push(format!("available memory turned into memory in use: {from} minus it"));
-    }
+    let notes = vec![format!("{metric_name} taken as {}", unit.name)];
     let mut out = Curve { name: title(series), axis: Axis::Seconds, x, y, metric, notes, ..Curve::default() };
-    out.context.limit = limit.filter(|limit| *limit > 0.0 && *limit < 9e18).map(Bytes::from_f64);
-    out.context.limit_from = out.context.limit.map(|_| "the file".to_owned());
+    super::set_limit(&mut out, limit);
+    if is_free(metric_name) || metric_name == "node_memory_MemAvailable_bytes" {
+        super::turn_round(&mut out, limit, metric_name);
+    }
     Some(out)
 }
 

@@ -3,7 +3,7 @@
 use super::numbers::{self, KIB, MIB, Unit};
 use super::times::{self, Moment};
 use super::{Attempt, Hints};
-use lowtide_model::{Axis, Bytes, Curve, Metric};
+use lowtide_model::{Axis, Curve, Metric};
 use std::collections::BTreeMap;
 
 /// A tool's name with its reader.
@@ -127,8 +127,7 @@ impl Rounds {
             } else {
                 curve.notes.push("no times between the rounds; x is their number".to_owned());
             }
-            curve.context.limit = line.limit.filter(|limit| *limit > 0.0).map(Bytes::from_f64);
-            curve.context.limit_from = curve.context.limit.map(|_| "the file".to_owned());
+            super::set_limit(&mut curve, line.limit);
             curve
         };
         self.lines.into_iter().map(curve).collect()

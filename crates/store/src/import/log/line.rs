@@ -1,7 +1,7 @@
 //! What one line of a log says: where it stands (step, epoch, time), how large memory is, and of which rank.
 
 use super::super::Hints;
-use super::super::memory_names::{count_series, is_named, meaning};
+use super::super::memory_names::{count_series, is_named, is_other_memory, meaning};
 use super::super::numbers::{self, Found, Unit, scan};
 use super::super::times::{self, Moment};
 
@@ -41,7 +41,12 @@ pub(super) struct Point {
     pub(super) pid: Option<f64>,
     pub(super) seconds: Option<f64>,
     pub(super) moment: Option<Moment>,
+    pub(super) rank: Option<u32>,
+    /// Step and epoch of the line above, which holds no size.
+    pub(super) above: Option<(Option<f64>, Option<f64>)>,
     pub(super) sizes: Vec<Size>,
+    /// What sizes are held against on the same line: the 62.5 of `RAM 12.3GB/62.5GB`.
+    pub(super) bounds: Vec<Size>,
     pub(super) counts: Vec<(&'static str, f64)>,
 }
 
@@ -72,16 +77,21 @@ pub(super) fn read(line: &str, hints: &Hints) -> Line {
 }
 
 fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
-    let mut point = Point { moment: times::find(line), shape: shape(line), ..Point::default() };
-    for item in found {
+    let mut point =
+        Point { moment: times::find(line), shape: shape(line), rank: rank(line), ..Point::default() };
+    let mut last_size: Option<(&Found<'_>, String)> = None;
+    for (number, item) in found.iter().enumerate() {
         let key = item.key.trim_matches(['.', '/', '-']).to_ascii_lowercase();
         let short = key.rsplit(['/', '.']).next().unwrap_or(&key).to_owned();
         let bare = item.unit.is_none();
-        if hints.x.as_deref().is_some_and(|asked| is_named(&key, asked)) {
+        let bounds = last_size.take().filter(|(size, _)| is_bound(line, size, item));
+        if let Some((_, name)) = bounds {
+            point.bounds.push((name, item.value, item.unit));
+        } else if hints.x.as_deref().is_some_and(|asked| is_named(&key, asked)) {
             point.asked = Some(item.value);
         } else if bare && STEP_WORDS.contains(&short.as_str()) {
             point.of = if point.step.is_none() { whole_of(item) } else { point.of };
-            point.step = point.step.or(Some(item.value));
+            point.step = point.step.or(Some(item.value * thousands(item)));
         } else if bare && short == "epoch" {
             point.epoch = point.epoch.or(Some(item.value));
         } else if bare && short == "pid" {
@@ -91,7 +101,13 @@ fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
         } else if let Some(series) = count_of(item, &key) {
             point.counts.push((series, item.value));
         } else {
-            point.sizes.extend(size_in(item, &key, hints));
+            // `12.3/62.5 GB`: the unit of the bound is the unit of both.
+            let bound = found.get(number + 1).filter(|next| is_bound(line, item, next));
+            let item = &Found { unit: item.unit.or_else(|| bound?.unit), ..item.clone() };
+            if let Some(size) = size_in(item, &full_name(line, item, &key), hints) {
+                last_size = Some((&found[number], size.0.clone()));
+                point.sizes.push(size);
+            }
         }
     }
     let bar = found.iter().find(|item| in_bar(item));
@@ -101,6 +117,94 @@ fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
         (point.step, point.of, point.in_bar) = (Some(counted.value), whole_of(counted), bar.is_some());
     }
     point
+}
+
+/// Words before a name that say of what, or which.
+const QUALIFIERS: &[&str] = &[
+    "gpu",
+    "cuda",
+    "vram",
+    "cpu",
+    "host",
+    "available",
+    "avail",
+    "free",
+    "peak",
+    "max",
+    "maximum",
+    "current",
+    "total",
+    "virtual",
+    "swap",
+    "cached",
+    "shared",
+    "memory",
+    "mem",
+    "ram",
+];
+
+/// What DeepSpeed's `see_memory_usage` prints: memory allocated, and memory that the allocator caches.
+const DEEPSPEED: &[(&str, &str)] = &[
+    ("ma", "gpu allocated"),
+    ("ca", "gpu reserved"),
+    ("max_ma", "gpu peak allocated"),
+    ("max_ca", "gpu peak reserved"),
+];
+
+/// The name with the words before it that belong to it: `gpu alloc`, `available memory`, `cpu virtual memory used`.
+fn full_name(line: &str, item: &Found<'_>, key: &str) -> String {
+    if let Some((_, name)) = DEEPSPEED.iter().find(|(short, _)| *short == key && line.contains("Max_CA")) {
+        return (*name).to_owned();
+    }
+    let mut left = &line[..item.key_at];
+    if ["used", "usage", "free", "available"].contains(&key) {
+        left = left.trim_end_matches([' ', ':']);
+    }
+    let mut name = key.to_owned();
+    while !name.is_empty() {
+        left = left.trim_end_matches(' ');
+        let start = left
+            .rfind(|c: char| !c.is_ascii_alphabetic())
+            .map_or(0, |at| at + left[at..].chars().next().map_or(1, char::len_utf8));
+        let word = left[start..].to_ascii_lowercase();
+        if !QUALIFIERS.contains(&word.as_str()) {
+            break;
+        }
+        name = format!("{word} {name}");
+        left = &left[..start];
+    }
+    name
+}
+
+/// Whether `next` is what `size` is held against: `12.3GB/62.5GB`, `2,000 MB of 32,000 MB`.
+fn is_bound(line: &str, size: &Found<'_>, next: &Found<'_>) -> bool {
+    let between = line.get(line.len() - size.rest.len()..next.at).unwrap_or("").trim_start();
+    let between =
+        if size.unit.is_some() { between.strip_prefix(size.after).unwrap_or(between) } else { between };
+    let sizes = next.unit.is_some_and(|unit| unit.bytes > 1.0);
+    sizes && !next.percent && ["/", "of", "out of"].contains(&between.trim())
+}
+
+/// `step 5k`.
+fn thousands(item: &Found<'_>) -> f64 {
+    let rest = item.rest.strip_prefix(['k', 'K']);
+    if rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric)) { 1000.0 } else { 1.0 }
+}
+
+/// The rank that wrote a line: `[rank1]`, `rank 1:`, `rank=1`.
+fn rank(line: &str) -> Option<u32> {
+    let lower = line.to_ascii_lowercase();
+    let mut from = 0;
+    while let Some(at) = lower.get(from..)?.find("rank").map(|at| at + from) {
+        from = at + 4;
+        let whole = !lower[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let rest = lower[from..].trim_start_matches([' ', ':', '=', '#']);
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        if whole && end > 0 {
+            return rest[..end].parse().ok();
+        }
+    }
+    None
 }
 
 /// The 83 of `12/83` and `12/   83`.
@@ -135,25 +239,28 @@ fn count_of(item: &Found<'_>, key: &str) -> Option<&'static str> {
 }
 
 /// A level of memory: no change (`+1,607 MB`), no share, and either a unit or a name that means memory.
-fn size_in(item: &Found<'_>, key: &str, hints: &Hints) -> Option<Size> {
+fn size_in(item: &Found<'_>, name: &str, hints: &Hints) -> Option<Size> {
     if item.signed || item.percent {
         return None;
     }
-    if hints.y.as_deref().is_some_and(|asked| is_named(key, asked)) {
-        return Some((key.to_owned(), item.value, item.unit.or_else(|| numbers::unit_of_name(key))));
+    let key = name.rsplit(' ').next().unwrap_or(name);
+    if hints.y.as_deref().is_some_and(|asked| is_named(name, asked) || is_named(key, asked)) {
+        return Some((name.to_owned(), item.value, item.unit.or_else(|| numbers::unit_of_name(key))));
     }
     // The kernel writes kB and means 1,024 bytes.
     let kernels = ["vmrss", "vmhwm", "vmswap", "rssanon", "pss_", "private_"];
-    let kernels = kernels.iter().any(|start| key.to_ascii_lowercase().starts_with(start));
+    let kernels = kernels.iter().any(|start| key.starts_with(start));
     let unit =
         item.unit.map(|unit| if kernels && (unit.bytes - 1e3).abs() < 0.5 { numbers::KIB } else { unit });
-    match (meaning(key), unit) {
-        // A word that is itself a unit is the tail of another size.
-        (meant, Some(unit)) if unit.bytes > 1.0 || meant.is_some() => {
-            let name = if meant.is_some() && numbers::unit(key).is_none() { key } else { "" };
+    // A word that is itself a unit is the tail of another size.
+    let named = numbers::unit(key).is_none();
+    match (meaning(name), unit) {
+        (None, Some(unit)) if unit.bytes > 1.0 => {
+            let name = if is_other_memory(name) && named { name } else { "" };
             Some((name.to_owned(), item.value, Some(unit)))
         }
-        (Some(meant), None) if numbers::unit(key).is_none() => Some((key.to_owned(), item.value, meant.unit)),
+        (Some(_), Some(unit)) => Some(((if named { name } else { "" }).to_owned(), item.value, Some(unit))),
+        (Some(meant), None) if named => Some((name.to_owned(), item.value, meant.unit)),
         _ => None,
     }
 }
