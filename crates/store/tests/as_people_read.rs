@@ -272,3 +272,92 @@ fn a_size_under_its_trainers_line_belongs_there() {
     let curve = only(&passes(1, 200, line));
     assert_eq!((curve.axis, curve.x[199]), (Axis::Epoch, 1.99));
 }
+
+fn refused(text: &str, hints: &Hints) -> String {
+    parse(Path::new("x.txt"), text.as_bytes(), hints).unwrap_err().to_string()
+}
+
+#[test]
+fn a_long_pause_without_growth_is_left_out_of_x() {
+    let rows = passes(1, 150, |_, n| {
+        format!("{},{}", 1_700_000_000 + 10 * n + if n < 75 { 0 } else { 36_000 }, 2000 + 5 * n)
+    });
+    let curve = only(&format!("timestamp,rss_mb\n{rows}"));
+    assert_eq!(curve.x[149], 1490.0);
+    assert!(notes(&curve).contains("36000 seconds without a sample"), "{}", notes(&curve));
+}
+
+#[test]
+fn free_for_people_is_read_in_one_column_throughout() {
+    let line = |_, n: u32| {
+        let tenths = 90 + n;
+        let used = if tenths < 100 { format!("9.{}Gi", tenths - 90) } else { format!("{}Gi", tenths / 10) };
+        format!(
+            "       total   used   free   shared  buff/cache   available\nMem:   62Gi   {used}  30Gi  2.4Gi  20Gi  50Gi"
+        )
+    };
+    let curve = only(&passes(1, 30, line));
+    assert_eq!((curve.y[9], curve.y[10]), (9.9 * 1_073_741_824.0, 10.0 * 1_073_741_824.0));
+    assert!(notes(&curve).contains("`used`"), "{}", notes(&curve));
+}
+
+#[test]
+fn a_limit_in_a_table_is_taken_with_it() {
+    let rows = passes(1, 30, |_, n| format!("2026/03/01 12:00:{n:02}.000, {} MiB, 81920 MiB", 2000 + n));
+    let card = only(&format!("timestamp, memory.used [MiB], memory.total [MiB]\n{rows}"));
+    assert_eq!(card.context.limit, Some(Bytes(80 << 30)));
+    let cells = passes(1, 30, |_, n| format!("{n}\t{}MiB / 16GiB", 2000 + n));
+    let cells = only(&format!("step\tmemory\n{cells}"));
+    assert_eq!((cells.y[0], cells.context.limit), (2000.0 * 1_048_576.0, Some(Bytes(16 << 30))));
+}
+
+#[test]
+fn what_is_in_per_cent_is_never_a_size() {
+    let table =
+        format!("step,run - system.memory_percent\n{}", passes(1, 30, |_, n| format!("{n},30.{n:02}")));
+    let asked = Hints { y: Some("run - system.memory_percent".into()), ..Hints::default() };
+    for hints in [Hints::default(), asked] {
+        let error = refused(&table, &hints);
+        assert!(error.contains("is in per cent") && error.contains("memory.rssMB"), "{error}");
+    }
+    let megatron = passes(1, 30, |_, n| format!("iteration {n}/ 15000 | mem usages: 0.50{n:02} |"));
+    assert!(refused(&megatron, &Hints::default()).contains("as a part of something"));
+}
+
+#[test]
+fn errors_say_what_is_wrong_and_not_what_else_it_could_be() {
+    let error = |text: &str| refused(text, &Hints::default());
+    assert_eq!(error(" \n\n"), "x.txt is empty");
+    assert!(
+        error(r#"{"status": "error", "errorType": "bad_data", "error": "parse error"}"#)
+            .ends_with("which says: parse error")
+    );
+    assert!(error(r#"{"y": [1, 2, 3], "unit": "XB"}"#).ends_with("tell the right one with --unit"));
+    let table = "step,rss_mb,vms_mb\n1,5,9\n2,6,9\n3,7,9\n";
+    let hints =
+        |x: Option<&str>, y: Option<&str>| Hints { x: x.map(Into::into), y: y.map(Into::into), unit: None };
+    let wrong = refused(table, &hints(None, Some("nothing")));
+    assert_eq!(wrong, "no memory curve in x.txt: no column `nothing` among: step, rss_mb, vms_mb");
+    for (x, y) in [("rss_mb", "rss_mb"), ("rss_mb", "vms_mb")] {
+        assert!(refused(table, &hints(Some(x), Some(y))).contains("which orders nothing"), "{x} {y}");
+    }
+    assert!(error("step,rss_mb\n0,0\n1,-5\n2,-10\n3,-15\n").contains("3 of 4 values are below zero"));
+    assert!(error("step,rss_bytes\n0,1e300\n1,1e300\n").contains("more than any machine has"));
+}
+
+#[test]
+fn the_curve_format_says_what_it_left_out() {
+    let short = only(r#"{"x": [1, 2], "y": [1], "unit": "MB", "series": {"anon": [1, 2, 3]}}"#);
+    assert!(notes(&short).contains("x has 2 values and y has 1"), "{}", notes(&short));
+    assert!(notes(&short).contains("series `anon` has 3 values, not 1"), "{}", notes(&short));
+    let text =
+        r#"{"x": ["0", "1", "2"], "y": ["5", "6", "7"], "unit": "GB", "context": {"restarts": [50, 100]}}"#;
+    let strings = only(text);
+    assert_eq!((strings.x[2], strings.y[2], strings.context.restarts), (2.0, 7e9, Some(2.0)));
+    let one_odd = only("step,rss_mb\n0,5000\n1,-1\n2,5002\n3,5003\n");
+    assert!(
+        one_odd.y[1].is_nan() && notes(&one_odd).contains("1 of 4 values are no size"),
+        "{}",
+        notes(&one_odd)
+    );
+}

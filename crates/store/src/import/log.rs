@@ -55,12 +55,12 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
                     ),
                     ..curve
                 })),
-                Err(why) => failed = Some(why),
+                Err(missing) => failed = Some(missing),
             }
         }
     }
     match failed.filter(|_| curves.is_empty()) {
-        Some(why) => Err(why),
+        Some(missing) => Err(missing),
         None => Ok(curves),
     }
 }
@@ -207,6 +207,16 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, String
         if name.is_empty() { NAMELESS_RANK } else { meaning(name).map_or(0, |meant| meant.rank) }
     };
     lines.retain(|_, count| *count * 2 >= most);
+    let is_share = |name: &str| {
+        points
+            .iter()
+            .filter_map(|point| size_of(point, name))
+            .all(|(_, value, unit)| unit.is_none() && *value <= 1.0)
+    };
+    lines.retain(|name, _| !is_share(name));
+    if lines.is_empty() {
+        return Err("memory stands there as a part of something, not as a size".to_owned());
+    }
     let best = lines.iter().max_by_key(|(name, count)| (rank(name), **count)).map(|(name, _)| *name);
     let gpu = |name: &&&str| {
         Some(**name) != best

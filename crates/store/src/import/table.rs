@@ -6,7 +6,7 @@ use super::locale::{self, Among};
 use super::memory_names::{Meaning, count_series, is_named, meaning};
 use super::numbers::{self, MIB, Unit};
 use super::passes::{self, At, Counted, Run};
-use super::{Attempt, Hints, times};
+use super::{Attempt, Hints, Missing, times};
 use lowtide_model::{Axis, Curve, Metric};
 use std::collections::BTreeMap;
 
@@ -153,21 +153,25 @@ impl Table {
         if filled == 0 { 0.0 } else { known as f64 / filled as f64 }
     }
 
-    fn column(&self, asked: &str) -> Result<usize, String> {
+    fn column(&self, asked: &str) -> Result<usize, Missing> {
         let by_name = self.names.iter().position(|name| is_named(name, asked));
         let by_number =
             || asked.parse::<usize>().ok().filter(|n| (1..=self.names.len()).contains(n)).map(|n| n - 1);
-        by_name
-            .or_else(by_number)
-            .ok_or_else(|| format!("no column `{asked}` among: {}", self.names.join(", ")))
+        by_name.or_else(by_number).ok_or_else(|| {
+            let why = format!("no column `{asked}` among: {}", self.names.join(", "));
+            if self.names.iter().all(String::is_empty) { Missing::Form(why) } else { Missing::Wanted(why) }
+        })
     }
 }
 
 /// The columns to judge: the one asked for, else the best named; several only where a column is a run (W&B).
-fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Meaning)>, String> {
+fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Meaning)>, Missing> {
     let plain = Meaning { metric: Metric::Rss, rank: 0, unit: None };
     if let Some(asked) = &hints.y {
         let column = table.column(asked)?;
+        if is_share(&table.names[column]) {
+            return Err(Missing::Wanted(in_per_cent(&table.names[column])));
+        }
         return Ok(vec![(column, meaning(&table.names[column]).unwrap_or(plain))]);
     }
     let width = table.names.len();
@@ -181,10 +185,14 @@ fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Meaning)>, Stri
         .collect();
     found.sort_by_key(|(column, meant)| (std::cmp::Reverse(meant.rank), *column));
     let Some(best) = found.first().map(|(column, meant)| (*column, meant.rank)) else {
-        return Err(format!(
-            "no column is named after memory among: {}; name one as y",
-            table.names.join(", ")
-        ));
+        let share = table.names.iter().find(|name| is_share(name) && !is_bound(name));
+        return Err(match share {
+            Some(share) => Missing::Wanted(in_per_cent(share)),
+            None => {
+                let names = table.names.join(", ");
+                Missing::Form(format!("no column is named after memory among: {names}; name one as y"))
+            }
+        });
     };
     let runs = table.names[best.0].contains(" - ");
     found.retain(|(column, meant)| {
@@ -198,10 +206,21 @@ fn is_bound(name: &str) -> bool {
     name.ends_with("__MIN") || name.ends_with("__MAX")
 }
 
-/// W&B's `system/memory` and `gpu.0.memory` are per cent.
+fn in_per_cent(name: &str) -> String {
+    format!(
+        "`{name}` is in per cent of a whole that the file does not tell; export a size, such as W&B's \
+         system.proc.memory.rssMB or gpu.0.memoryAllocatedBytes"
+    )
+}
+
+/// W&B's `system/memory` and `gpu.0.memory` are per cent; others say so.
 fn is_share(name: &str) -> bool {
     let last = name.rsplit(" - ").next().unwrap_or(name);
-    matches!(last, "system/memory" | "system.memory")
+    let lower = last.to_ascii_lowercase();
+    let says_so = ["percent", "pct", "%"].iter().any(|word| lower.contains(word));
+    let memory = ["mem", "ram", "swap"].iter().any(|word| lower.contains(word));
+    (says_so && memory)
+        || matches!(last, "system/memory" | "system.memory")
         || last.starts_with("system") && last.ends_with(".memory")
 }
 
@@ -215,9 +234,13 @@ struct Place {
 }
 
 /// The column to lay the curve over: the one asked for, else the best named of those that order the rows.
-fn x_column(table: &Table, hints: &Hints, ys: &[(usize, Meaning)]) -> Result<Place, String> {
+fn x_column(table: &Table, hints: &Hints, ys: &[(usize, Meaning)]) -> Result<Place, Missing> {
     if let Some(asked) = &hints.x {
         let column = table.column(asked)?;
+        let name = &table.names[column];
+        if ys.iter().any(|(y, _)| *y == column) || (axis_of(name).is_none() && meaning(name).is_some()) {
+            return Err(Missing::Wanted(format!("`{name}` is memory, which orders nothing; name another x")));
+        }
         let axis = axis_of(&table.names[column]).map_or(Axis::Sample, |(axis, _)| axis);
         return Ok(Place { column: Some(column), axis, note: None });
     }
@@ -338,7 +361,43 @@ fn curve(
     let metric = meant.metric.clone();
     let mut out = Curve { axis: place.axis, x, y, metric, series, notes, ..Curve::default() };
     lay_passes_in_a_row(&mut out, &epochs(table, &rows));
+    let bound =
+        bound(table, &rows, column, unit).filter(|bound| out.y.iter().all(|y| y <= bound || y.is_nan()));
+    super::set_limit(&mut out, bound);
     Some(out)
+}
+
+/// What y is held against: `used / limit` in its cells, else `memory.total` beside `memory.used`.
+fn bound(table: &Table, rows: &[usize], y: usize, unit: Unit) -> Option<f64> {
+    let in_cell = |row: &usize| Some(value(table.rows[*row][y].split(" / ").nth(1)?)? * unit.bytes);
+    let column = total_column(table, y);
+    let beside = |row: &usize| {
+        let column = column?;
+        let unit = if numbers::number(&table.rows[*row][column]).is_none() {
+            numbers::BYTES
+        } else {
+            numbers::unit_of_name(&table.names[column]).unwrap_or(unit)
+        };
+        Some(value(&table.rows[*row][column])? * unit.bytes)
+    };
+    let all: Vec<f64> = rows.iter().filter_map(|row| in_cell(row).or_else(|| beside(row))).collect();
+    let first = *all.first()?;
+    (all.len() == rows.len() && all.iter().all(|one| (one - first).abs() <= first * 0.01)).then_some(first)
+}
+
+/// The column named as y, with `total` or `limit` in place of what is used.
+fn total_column(table: &Table, y: usize) -> Option<usize> {
+    let kin = |name: &str| {
+        let words = ["used", "usage", "total", "limit"];
+        let lower = name.to_ascii_lowercase();
+        words.iter().fold(lower.clone(), |name, word| name.replace(word, "*"))
+    };
+    let is_total = |name: &str| {
+        let lower = name.to_ascii_lowercase();
+        lower.contains("total") || lower.contains("limit")
+    };
+    let of_y = kin(&table.names[y]);
+    table.names.iter().position(|name| is_total(name) && of_y.contains('*') && kin(name) == of_y)
 }
 
 /// The epoch of each row, where a column tells it.
