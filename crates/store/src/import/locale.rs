@@ -85,7 +85,7 @@ impl Decided {
             Style::European => Some(english(number)),
             Style::OpenComma if self.commas => Some(english(number)),
             Style::OpenPoint if self.points => Some(english(number)),
-            _ => None,
+            Style::Plain | Style::English | Style::OpenComma | Style::OpenPoint | Style::Other => None,
         }
     }
 }

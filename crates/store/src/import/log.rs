@@ -9,14 +9,18 @@ mod line;
 use super::memory_names::{is_free, is_named, is_peak, meaning};
 use super::numbers::{self, Unit};
 use super::passes::{self, At, Counted, Passes};
-use super::{Attempt, Hints};
+use super::{Attempt, Hints, Missing};
 use axis::{Chosen, Place};
-use line::{Line, Point, Size, Stretch};
+use line::{Point, Size, Stretch};
 use lowtide_model::{Axis, Curve, Metric};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A run of fewer points is a mention in prose, where a longer run is there.
 const FEWEST_POINTS: usize = 3;
+
+/// Why a log that tells parts gives no curve.
+const IN_PER_CENT: &str =
+    "memory stands there as a part of a whole that nobody tells (per cent); log a size, such as psutil's rss";
 
 /// Rank of a size that stands without a name.
 const NAMELESS_RANK: u8 = 7;
@@ -29,6 +33,8 @@ struct Log {
     points: Vec<Point>,
     stretches: Vec<Stretch>,
     headings: Vec<String>,
+    /// Lines on which memory stands in per cent.
+    in_per_cent: usize,
 }
 
 /// The points of one run, and their places where they are passes in a row.
@@ -39,6 +45,9 @@ struct Run<'a> {
 
 pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     let log = gather(text, hints);
+    if log.points.is_empty() && log.in_per_cent >= FEWEST_POINTS {
+        return Err(Missing::Wanted(IN_PER_CENT.to_owned()));
+    }
     let names = names_to_judge(&log.points, hints)?;
     let mut curves = Vec::new();
     let mut failed = None;
@@ -84,9 +93,10 @@ fn by_rank<'a>(points: &'a [Point], name: &str) -> Vec<(String, Vec<&'a Point>)>
 /// The curves of points that one process wrote, or several in turn.
 fn of_one(log: &Log, points: Vec<&Point>, name: &str, hints: &Hints) -> Attempt {
     let chosen = axis::choose(&points, hints);
-    let points = match chosen.place {
-        Place::Line => of_one_shape(&points)?,
-        place => points.into_iter().filter(|point| place.has(point)).collect(),
+    let points = if chosen.place == Place::Line {
+        of_one_shape(&points)?
+    } else {
+        points.into_iter().filter(|point| chosen.place.has(point)).collect()
     };
     let runs = split_runs(&points, name, chosen.place);
     let least = FEWEST_POINTS.min(runs.iter().map(|run| run.points.len()).max().unwrap_or(0));
@@ -127,14 +137,16 @@ fn gather(text: &str, hints: &Hints) -> Log {
     let mut above = None;
     let mut under_epoch = None;
     for line in text.lines().filter(|line| line.len() < 10_000) {
-        let mut point = match line::read(line, hints) {
-            Line::Nothing => continue,
-            Line::Stretch(stretch) => {
-                log.stretches.push(stretch);
-                continue;
-            }
-            Line::Point(point) => point,
-        };
+        let found = numbers::scan(line);
+        if found.is_empty() {
+            continue;
+        }
+        if let Some(stretch) = line::stretch(&found) {
+            log.stretches.push(stretch);
+            continue;
+        }
+        let mut point = line::point(line, &found, hints);
+        log.in_per_cent += usize::from(point.per_cent);
         under_epoch = point.epoch.or(under_epoch);
         if point.sizes.is_empty() {
             if is_heading(line) {
@@ -187,7 +199,7 @@ fn size_of<'a>(point: &'a Point, name: &str) -> Option<&'a Size> {
 
 /// The name that stands on most lines; among those on half as many, the one that means the most. Beside it GPU memory,
 /// which grows for reasons of its own.
-fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, String> {
+fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missing> {
     let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
     for point in points {
         let names: BTreeSet<&str> = point.sizes.iter().map(|(key, ..)| key.as_str()).collect();
@@ -200,7 +212,7 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, String
             is_named(name, asked) || name.rsplit(' ').next().is_some_and(|key| is_named(key, asked))
         };
         let named = lines.keys().find(|name| is(name)).map(|name| vec![(*name).to_owned()]);
-        return named.ok_or_else(|| format!("no line with `{asked}` and a number"));
+        return named.ok_or_else(|| format!("no line with `{asked}` and a number").into());
     }
     let most = lines.values().copied().max().ok_or("no line with a size of memory")?;
     let rank = |name: &str| {
@@ -215,7 +227,7 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, String
     };
     lines.retain(|name, _| !is_share(name));
     if lines.is_empty() {
-        return Err("memory stands there as a part of something, not as a size".to_owned());
+        return Err(Missing::Wanted(IN_PER_CENT.to_owned()));
     }
     let best = lines.iter().max_by_key(|(name, count)| (rank(name), **count)).map(|(name, _)| *name);
     let gpu = |name: &&&str| {

@@ -59,7 +59,7 @@ fn usual(x: &[f64]) -> f64 {
     all.get(all.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// Whether memory moved no further over a pause than it does within a few points beside it.
+/// Whether memory moved no further over a pause than it does within the points beside it.
 fn stands_still(y: &[f64], at: usize) -> bool {
     let spread = |part: &[f64]| {
         part.iter().copied().fold(f64::NEG_INFINITY, f64::max)
@@ -67,7 +67,7 @@ fn stands_still(y: &[f64], at: usize) -> bool {
     };
     let before = &y[at.saturating_sub(AROUND)..at];
     let after = &y[at..(at + AROUND).min(y.len())];
-    (y[at] - y[at - 1]).abs() <= spread(before).max(spread(after))
+    (y[at] - y[at - 1]).abs() <= spread(before) + spread(after)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::super::Hints;
 use super::super::memory_names::{count_series, is_named, is_other_memory, meaning};
-use super::super::numbers::{self, Found, Unit, scan};
+use super::super::numbers::{self, Found, Unit};
 use super::super::times::{self, Moment};
 
 const STEP_WORDS: &[&str] = &[
@@ -45,6 +45,8 @@ pub(super) struct Point {
     /// Step and epoch of the line above, which holds no size.
     pub(super) above: Option<(Option<f64>, Option<f64>)>,
     pub(super) sizes: Vec<Size>,
+    /// Memory stands on the line in per cent.
+    pub(super) per_cent: bool,
     /// What sizes are held against on the same line: the 62.5 of `RAM 12.3GB/62.5GB`.
     pub(super) bounds: Vec<Size>,
     pub(super) counts: Vec<(&'static str, f64)>,
@@ -58,25 +60,7 @@ pub(super) struct Stretch {
     pub(super) count: f64,
 }
 
-/// What a line can be.
-pub(super) enum Line {
-    Nothing,
-    Stretch(Stretch),
-    Point(Point),
-}
-
-pub(super) fn read(line: &str, hints: &Hints) -> Line {
-    let found = scan(line);
-    if found.is_empty() {
-        Line::Nothing
-    } else if let Some(stretch) = stretch(&found) {
-        Line::Stretch(stretch)
-    } else {
-        Line::Point(point(line, &found, hints))
-    }
-}
-
-fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
+pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
     let mut point =
         Point { moment: times::find(line), shape: shape(line), rank: rank(line), ..Point::default() };
     let mut last_size: Option<(&Found<'_>, String)> = None;
@@ -104,7 +88,9 @@ fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
             // `12.3/62.5 GB`: the unit of the bound is the unit of both.
             let bound = found.get(number + 1).filter(|next| is_bound(line, item, next));
             let item = &Found { unit: item.unit.or_else(|| bound?.unit), ..item.clone() };
-            if let Some(size) = size_in(item, &full_name(line, item, &key), hints) {
+            let name = full_name(line, item, &key);
+            point.per_cent |= item.percent && meaning(&name).is_some();
+            if let Some(size) = size_in(item, &name, hints) {
                 last_size = Some((&found[number], size.0.clone()));
                 point.sizes.push(size);
             }
@@ -266,7 +252,7 @@ fn size_in(item: &Found<'_>, name: &str, hints: &Hints) -> Option<Size> {
 }
 
 /// `Steps 10-80: 6,529 tensors`, `Steps 90+: 7,070 tensors`.
-fn stretch(found: &[Found<'_>]) -> Option<Stretch> {
+pub(super) fn stretch(found: &[Found<'_>]) -> Option<Stretch> {
     let first = found.first().filter(|item| item.key.eq_ignore_ascii_case("steps"))?;
     let counted = found.iter().find_map(|item| Some((count_of(item, "")?, item.value)))?;
     let to = if first.rest.starts_with('+') {
