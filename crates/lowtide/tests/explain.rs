@@ -435,7 +435,7 @@ fn hostile_files_give_clear_errors_and_do_not_spoil_the_others() {
         (made("no.tide", b"no database"), "is not a lowtide recording"),
         (made("packed.csv", &[0x1F, 0x8B, 8, 0]), "packed by gzip"),
         (made("prose.txt", b"It was a dark night.\n"), "no memory curve found"),
-        (made("empty.log", b""), "no memory curve found"),
+        (made("empty.log", b""), "is empty"),
         (stage.path("missing.csv").to_str().unwrap().to_owned(), "cannot read"),
     ];
     for (file, words) in &cases {

@@ -138,59 +138,67 @@ fn middle(open: &[(f64, &str)]) -> Option<f64> {
     sizes.get(sizes.len() / 2).copied()
 }
 
-/// A number in a line that a unit of memory follows.
+/// A number that a unit of memory follows and that can be read in more than one way.
 struct Token<'a> {
     start: usize,
     end: usize,
+    /// Without the spaces between its groups.
     text: Cow<'a, str>,
     unit: Unit,
 }
 
 /// The lines of a log with its numbers as a program reads them, and what was decided for that.
 pub(crate) fn plain(text: &str) -> (Cow<'_, str>, Option<String>) {
-    let decided = decide(
-        text.lines().flat_map(tokens).filter_map(|token| match token.text {
-            Cow::Borrowed(text) => Some((text, Some(token.unit))),
-            Cow::Owned(_) => None,
-        }),
-        Among::Words,
-    );
-    let changes = |line: &str| {
-        tokens(line).any(|token| matches!(token.text, Cow::Owned(_)) || decided.read(&token.text).is_some())
-    };
-    if !text.lines().any(changes) {
-        return (Cow::Borrowed(text), None);
-    }
-    let mut out = String::with_capacity(text.len());
-    for line in text.lines() {
-        let mut from = 0;
-        for token in tokens(line) {
-            out.push_str(&line[from..token.start]);
-            out.push_str(&decided.read(&token.text).unwrap_or_else(|| token.text.into_owned()));
+    let tokens = tokens(text);
+    let decided = decide(tokens.iter().map(|token| (token.text.as_ref(), Some(token.unit))), Among::Words);
+    let mut out = String::new();
+    let mut from = 0;
+    for token in &tokens {
+        let read = decided.read(&token.text).map(Cow::Owned);
+        let spaced = || matches!(token.text, Cow::Owned(_)).then(|| Cow::Borrowed(token.text.as_ref()));
+        if let Some(read) = read.or_else(spaced) {
+            out.push_str(&text[from..token.start]);
+            out.push_str(&read);
             from = token.end;
         }
-        out.push_str(&line[from..]);
-        out.push('\n');
     }
+    if from == 0 {
+        return (Cow::Borrowed(text), None);
+    }
+    out.push_str(&text[from..]);
     (Cow::Owned(out), decided.note)
 }
 
-fn tokens(line: &str) -> impl Iterator<Item = Token<'_>> {
+fn tokens(text: &str) -> Vec<Token<'_>> {
+    let bytes = text.as_bytes();
+    let mut out = Vec::new();
     let mut at = 0;
-    std::iter::from_fn(move || {
-        loop {
-            let start = at + line.get(at..)?.find(|c: char| c.is_ascii_digit())?;
-            let inside = line[..start].ends_with(|c: char| c.is_alphanumeric() || c == '_');
-            let end = end_of(line.as_bytes(), start);
-            at = end;
-            let spaced = if inside { None } else { spaced(line, start, end) };
-            let (end, text) = spaced.unwrap_or((end, Cow::Borrowed(&line[start..end])));
-            if let Some(unit) = unit_at(&line[end..]).filter(|_| !inside) {
-                at = end;
-                return Some(Token { start, end, text, unit });
-            }
+    while at < bytes.len() {
+        if !bytes[at].is_ascii_digit() {
+            at += 1;
+            continue;
         }
-    })
+        let (start, end) = (at, end_of(bytes, at));
+        at = end;
+        let inside = start > 0 && (bytes[start - 1].is_ascii_alphanumeric() || bytes[start - 1] == b'_');
+        if inside {
+            continue;
+        }
+        let digits = bytes[start..end].iter().all(u8::is_ascii_digit);
+        let (end, token) = if digits {
+            let Some(last) = end_of_groups(bytes, start, end).filter(|_| may_be_spaced(text, start)) else {
+                continue;
+            };
+            (last, Cow::Owned(text[start..last].replace(' ', "")))
+        } else {
+            (end, Cow::Borrowed(&text[start..end]))
+        };
+        if let Some(unit) = unit_at(bytes, end) {
+            out.push(Token { start, end, text: token, unit });
+            at = end;
+        }
+    }
+    out
 }
 
 fn end_of(bytes: &[u8], start: usize) -> usize {
@@ -202,32 +210,34 @@ fn end_of(bytes: &[u8], start: usize) -> usize {
     at
 }
 
-/// `2 000` as one number: groups of three after a mark or a name of memory, not after another word (`step 5 100 MB`).
-fn spaced(line: &str, start: usize, end: usize) -> Option<(usize, Cow<'_, str>)> {
-    let bytes = line.as_bytes();
+/// The end of `2 000` and `1 002 000`: groups of three digits after one to three.
+fn end_of_groups(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
     let group = |at: usize| {
         bytes.get(at) == Some(&b' ')
+            && bytes.get(at + 1..at + 4).is_some_and(|group| group.iter().all(u8::is_ascii_digit))
             && end_of(bytes, at + 1) == at + 4
-            && bytes[at + 1..at + 4].iter().all(u8::is_ascii_digit)
     };
     let mut last = end;
     while end - start <= 3 && group(last) {
         last += 4;
     }
-    let left = line[..start].trim_end();
-    let word = left.rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or("");
-    let named = left.ends_with([':', '=', '|', '(', '~', '>']) || meaning(word).is_some();
-    (last > end
-        && named
-        && end_of(bytes, start) == end
-        && line[start..end].bytes().all(|b| b.is_ascii_digit()))
-    .then(|| (last, Cow::Owned(line[start..last].replace(' ', ""))))
+    (last > end).then_some(last)
 }
 
-fn unit_at(rest: &str) -> Option<Unit> {
-    let word = rest.trim_start_matches(' ');
-    let end = word.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(word.len());
-    numbers::unit(&word[..end]).filter(|unit| end > 1 && unit.bytes > 1.0)
+/// Whether digits here may be parted by spaces: after a mark or a name of memory, not after another word
+/// (`step 5 100 MB`).
+fn may_be_spaced(text: &str, start: usize) -> bool {
+    let left = text[..start].trim_end_matches(' ');
+    let from = left.rfind(|c: char| !(c.is_alphanumeric() || c == '_')).map_or(0, |at| at + 1);
+    left.ends_with([':', '=', '|', '(', '~', '>'])
+        || left.get(from..).is_some_and(|word| meaning(word).is_some())
+}
+
+fn unit_at(bytes: &[u8], end: usize) -> Option<Unit> {
+    let start = end + bytes.get(end..)?.iter().position(|byte| *byte != b' ')?;
+    let letters = bytes[start..].iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    let word = std::str::from_utf8(bytes.get(start..start + letters)?).ok()?;
+    if (2..=9).contains(&letters) { numbers::unit(word).filter(|unit| unit.bytes > 1.0) } else { None }
 }
 
 #[cfg(test)]

@@ -20,9 +20,13 @@ fn parts(lower: &str) -> impl Iterator<Item = &str> {
     lower.split(|c: char| !c.is_ascii_alphanumeric())
 }
 
+const FREE: &[&str] = &["available", "avail", "free"];
+
+const PEAK: &[&str] = &["peak", "max", "maximum", "highest"];
+
 /// Whether a name is of memory that nobody holds: `available memory`, `memory.free`.
 pub(crate) fn is_free(name: &str) -> bool {
-    parts(&name.to_ascii_lowercase()).any(|part| ["available", "avail", "free"].contains(&part))
+    parts(&name.to_ascii_lowercase()).any(|part| FREE.contains(&part))
 }
 
 /// Whether a name is of memory, but not of what a job holds.
@@ -32,22 +36,22 @@ pub(crate) fn is_other_memory(name: &str) -> bool {
 
 /// Whether a name is of the highest value so far.
 pub(crate) fn is_peak(name: &str) -> bool {
-    parts(&name.to_ascii_lowercase()).any(|part| ["peak", "max", "maximum", "highest"].contains(&part))
+    parts(&name.to_ascii_lowercase()).any(|part| PEAK.contains(&part))
 }
 
 /// The meaning of a column, key or tag; `None` when it is not about memory.
 pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let lower = name.to_ascii_lowercase();
-    if is_free(&lower) {
-        return None;
-    }
-    let peak = is_peak(&lower);
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     if has(&["percent", "pct", "%", "_frac", "memory_bandwidth", "limit", "memory clock", "memorytemp"]) {
         return None;
     }
     let parts: Vec<&str> = parts(&lower).collect();
     let is = |words: &[&str]| words.iter().any(|word| parts.contains(word));
+    if is(FREE) {
+        return None;
+    }
+    let peak = is(PEAK);
     // `nvidia-smi --query-gpu=memory.used` names no GPU in its columns.
     let gpu = !is(&["total"])
         && (lower.starts_with("memory.") || has(&["gpu", "cuda", "vram", "hbm", "fb_used", "nvml"]));

@@ -97,14 +97,17 @@ pub(crate) fn number(text: &str) -> Option<f64> {
     if text.is_empty() || text.len() > 64 {
         return None;
     }
-    let whole = text.split(['.', 'e', 'E']).next().unwrap_or("");
-    let mut groups = whole.split(',').skip(1);
-    if text.matches(',').count() != whole.matches(',').count() || !groups.all(|group| group.len() == 3) {
+    if text.contains(',') && !has_groups_of_three(text) {
         return None;
     }
     let plain: String = text.chars().filter(|c| !matches!(c, ',' | '_')).collect();
     let starts = plain.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit() || c == '.');
     if starts { plain.parse().ok() } else { None }
+}
+
+fn has_groups_of_three(text: &str) -> bool {
+    let whole = text.split(['.', 'e', 'E']).next().unwrap_or("");
+    !text[whole.len()..].contains(',') && whole.split(',').skip(1).all(|group| group.len() == 3)
 }
 
 /// A size with its unit: `5.2GiB`, `123 MB`. The whole text must be one.

@@ -131,6 +131,10 @@ impl Table {
     /// Writes the numbers of each column as a program reads them.
     fn read_numbers(&mut self, among: Among) {
         for column in 0..self.names.len() {
+            // Without a comma, a program's numbers are as a program reads them.
+            if !self.rows.iter().any(|row| row[column].contains(',')) {
+                continue;
+            }
             let named = numbers::unit_of_name(&self.names[column]);
             let cells = self.rows.iter().map(|row| leading_number(&row[column]));
             let cells = cells.map(|(number, rest)| (number, numbers::unit(rest).or(named)));
@@ -270,7 +274,7 @@ fn x_column(table: &Table, hints: &Hints, ys: &[(usize, Meaning)]) -> Result<Pla
 /// Whether a column moves. Seconds must also mostly rise: a column `time` that goes up and down is how long a step took.
 fn orders(table: &Table, column: usize, axis: Axis) -> bool {
     let filled: Vec<usize> =
-        (0..table.rows.len()).filter(|row| value(&table.rows[*row][column]).is_some()).collect();
+        (0..table.rows.len()).filter(|row| !table.rows[*row][column].is_empty()).collect();
     let x = x_values(table, &filled, Some(column), axis).0;
     let moves = x.windows(2).any(|pair| (pair[1] - pair[0]).abs() > 0.0);
     let falls = x.windows(2).filter(|pair| pair[1] < pair[0]).count();
@@ -371,6 +375,9 @@ fn curve(
 fn bound(table: &Table, rows: &[usize], y: usize, unit: Unit) -> Option<f64> {
     let in_cell = |row: &usize| Some(value(table.rows[*row][y].split(" / ").nth(1)?)? * unit.bytes);
     let column = total_column(table, y);
+    if column.is_none() && !table.rows[*rows.first()?][y].contains(" / ") {
+        return None;
+    }
     let beside = |row: &usize| {
         let column = column?;
         let unit = if numbers::number(&table.rows[*row][column]).is_none() {

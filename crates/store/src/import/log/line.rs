@@ -179,6 +179,9 @@ fn thousands(item: &Found<'_>) -> f64 {
 
 /// The rank that wrote a line: `[rank1]`, `rank 1:`, `rank=1`.
 fn rank(line: &str) -> Option<u32> {
+    if !["rank", "Rank", "RANK"].iter().any(|word| line.contains(word)) {
+        return None;
+    }
     let lower = line.to_ascii_lowercase();
     let mut from = 0;
     while let Some(at) = lower.get(from..)?.find("rank").map(|at| at + from) {
