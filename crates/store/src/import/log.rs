@@ -37,9 +37,10 @@ struct Log {
     in_per_cent: usize,
 }
 
-/// The points of one run, and their places where they are passes in a row.
+/// The points of one run, their places, and what is known of its passes.
 struct Run<'a> {
     points: Vec<&'a Point>,
+    x: Vec<f64>,
     passes: Option<Passes>,
 }
 
@@ -262,7 +263,7 @@ fn split_runs<'a>(points: &[&'a Point], name: &str, place: Place) -> Vec<Run<'a>
     let mut out = Vec::new();
     for under in points.chunk_by(|a, b| a.run == b.run) {
         if matches!(place, Place::Moment | Place::Line) {
-            out.push(Run { points: under.to_vec(), passes: None });
+            out.push(Run { points: under.to_vec(), x: place.x(under), passes: None });
             continue;
         }
         let x = place.x(under);
@@ -274,9 +275,15 @@ fn split_runs<'a>(points: &[&'a Point], name: &str, place: Place) -> Vec<Run<'a>
             of: point.of,
             pid: point.pid,
         };
-        let at: Vec<At> = under.iter().zip(x).map(at).collect();
+        let mut at: Vec<At> = under.iter().zip(x).map(at).collect();
+        passes::hold_side_loops(&mut at);
+        let held: Vec<f64> = at.iter().map(|at| at.x).collect();
         for run in passes::runs(&at, counted) {
-            out.push(Run { points: under[run.range].to_vec(), passes: run.passes });
+            let x = run
+                .passes
+                .as_ref()
+                .map_or_else(|| held[run.range.clone()].to_vec(), |passes| passes.x.clone());
+            out.push(Run { points: under[run.range].to_vec(), x, passes: run.passes });
         }
     }
     out
@@ -288,7 +295,7 @@ fn curve(log: &Log, run: &Run<'_>, name: &str, chosen: &Chosen, hints: &Hints) -
     let title = if name.is_empty() { "the size on each line".to_owned() } else { format!("`{name}`") };
     let mut out = Curve {
         axis: chosen.place.axis(),
-        x: run.passes.as_ref().map_or_else(|| chosen.place.x(points), |passes| passes.x.clone()),
+        x: run.x.clone(),
         y,
         metric: meaning(name).map_or(Metric::Rss, |meant| meant.metric),
         notes: vec![format!("y is {title}, {unit_note}; x is {}", chosen.place.words())],

@@ -44,6 +44,21 @@ pub(crate) struct Passes {
     pub(crate) note: String,
 }
 
+/// Holds the step still over loops beside the training within an epoch: an evaluation has a bar of its own, out of fewer.
+pub(crate) fn hold_side_loops(points: &mut [At]) {
+    for epoch in points.chunk_by_mut(|a, b| a.epoch == b.epoch) {
+        let most = epoch.iter().filter_map(|at| at.of).fold(0.0, f64::max);
+        let mut last = None;
+        for at in epoch.iter_mut().filter(|at| at.epoch.is_some()) {
+            if at.of.is_some_and(|of| of < most) {
+                at.x = last.unwrap_or(at.x);
+            } else {
+                last = Some(at.x);
+            }
+        }
+    }
+}
+
 /// Parts points where x falls back, unless the next pass begins there. Where x falls back all the time it orders
 /// nothing (many ranks at once, rows in no order): then all is one run.
 pub(crate) fn runs(points: &[At], counted: Counted) -> Vec<Run> {
@@ -204,6 +219,24 @@ mod tests {
             points
         };
         assert_eq!(runs(&[of(7.0, 1.0), of(7.0, 2.0), of(9.0, 3.0)].concat(), Counted::Steps).len(), 2);
+    }
+
+    #[test]
+    fn an_evaluation_within_an_epoch_is_no_run() {
+        let bars = |epoch: f64| {
+            let bar = |steps: usize| {
+                part(Some(epoch), steps, |_| 5.0)
+                    .into_iter()
+                    .map(move |at| At { of: Some(steps as f64), ..at })
+            };
+            bar(20).chain(bar(5)).collect::<Vec<At>>()
+        };
+        let mut points = [bars(0.0), bars(1.0)].concat();
+        hold_side_loops(&mut points);
+        let found = runs(&points, Counted::Steps);
+        assert_eq!(found.len(), 1);
+        let x = &found[0].passes.as_ref().unwrap().x;
+        assert!((x[24] - 19.0).abs() < 1e-9 && (x[49] - 39.0).abs() < 1e-9, "{x:?}");
     }
 
     #[test]
