@@ -434,6 +434,23 @@ fn a_job_and_its_recorder_killed_at_a_real_limit_are_told_as_that() {
 }
 
 #[test]
+fn a_limit_is_not_held_against_a_curve_without_a_level() {
+    let stage = Stage::new();
+    let values: Vec<String> =
+        (0..40).map(|n| format!("[{}, \"{}\"]", 15 * n, 30_000_000_000_i64 - n)).collect();
+    let series = r#"{"metric": {"__name__": "node_memory_MemAvailable_bytes"}, "values": "#;
+    let answer =
+        format!("{{\"status\": \"success\", \"data\": {{\"result\": [{series}[{}]}}]}}}}", values.join(", "));
+    std::fs::write(stage.path("node.json"), answer).unwrap();
+    let file = stage.path("node.json").to_str().unwrap().to_owned();
+    assert_eq!(explain(&[&file]).status.code(), Some(0));
+    let limited = explain(&[&file, "--limit", "64GiB"]);
+    let said = String::from_utf8_lossy(&limited.stderr).into_owned();
+    assert_eq!(limited.status.code(), Some(2), "{said}");
+    assert!(said.contains("has no level") && said.contains("node_memory_MemTotal_bytes"), "{said}");
+}
+
+#[test]
 fn hostile_files_give_clear_errors_and_do_not_spoil_the_others() {
     let stage = Stage::new();
     let made = |name: &str, bytes: &[u8]| {
@@ -444,7 +461,7 @@ fn hostile_files_give_clear_errors_and_do_not_spoil_the_others() {
         (made("no.tide", b"no database"), "is not a lowtide recording"),
         (made("packed.csv", &[0x1F, 0x8B, 8, 0]), "packed by gzip"),
         (made("prose.txt", b"It was a dark night.\n"), "no memory curve found"),
-        (made("empty.log", b""), "no memory curve found"),
+        (made("empty.log", b""), "is empty"),
         (stage.path("missing.csv").to_str().unwrap().to_owned(), "cannot read"),
     ];
     for (file, words) in &cases {

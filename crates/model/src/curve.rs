@@ -111,4 +111,7 @@ pub struct Curve {
     pub context: Context,
     /// What was guessed while reading it, to be said to the user.
     pub notes: Vec<String>,
+    /// Only changes of y are true, not how high it stands: no limit can be held against it.
+    #[serde(default)]
+    pub no_level: bool,
 }

@@ -70,7 +70,7 @@ fn parse(text: &str) -> Result<Case, String> {
         metric: metric(&word("metric", "rss")),
         series: series.collect(),
         context: context(&v["context"]),
-        notes: Vec::new(),
+        ..Curve::default()
     };
     Ok(Case {
         class: word("cls", &label),

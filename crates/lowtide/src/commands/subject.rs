@@ -224,6 +224,14 @@ fn tell_sizes(subjects: &mut [Subject], about: &AboutArgs) -> Result<(), Failure
     for (number, subject) in subjects.iter_mut().enumerate() {
         subject.asked = about.context(sizes.get(number).or(sizes.first()).copied());
         match &mut subject.what {
+            What::Curve(curve) if curve.no_level && subject.asked.limit.is_some() => {
+                let what = format!("{} has no level that a limit could be held against", subject.label);
+                return Err(curve
+                    .notes
+                    .iter()
+                    .fold(Failure::new(what), Failure::because)
+                    .hint("ask for the total as well (node_memory_MemTotal_bytes), or for memory in use"));
+            }
             What::Curve(curve) => complete(&mut curve.context, &subject.asked),
             What::Recording(_) => {}
         }

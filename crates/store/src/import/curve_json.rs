@@ -1,7 +1,7 @@
 //! The curve format: one JSON object a curve, alone, in a list, or one a line.
 
 use super::numbers::{self, Unit};
-use super::{Attempt, Hints};
+use super::{Attempt, Hints, Missing};
 use lowtide_model::{Axis, Bytes, Context, Curve, Metric};
 use serde_json::{Map, Value};
 
@@ -14,8 +14,11 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
         Ok(one) => vec![one],
         Err(whole) => lines(text).ok_or_else(|| whole.to_string())?,
     };
-    let curves: Vec<Curve> = values.iter().filter_map(|value| curve(value.as_object()?, hints)).collect();
-    if curves.is_empty() { Err("no object with lists `x` and `y`".to_owned()) } else { Ok(curves) }
+    let mut curves = Vec::new();
+    for object in values.iter().filter_map(Value::as_object) {
+        curves.extend(curve(object, hints)?);
+    }
+    if curves.is_empty() { Err("no object with lists `x` and `y`".into()) } else { Ok(curves) }
 }
 
 fn lines(text: &str) -> Option<Vec<Value>> {
@@ -24,15 +27,16 @@ fn lines(text: &str) -> Option<Vec<Value>> {
 }
 
 /// Fields are asked for by name: the answer of a labelled curve (`label`, `truth`) is never looked at.
-fn curve(object: &Map<String, Value>, hints: &Hints) -> Option<Curve> {
+fn curve(object: &Map<String, Value>, hints: &Hints) -> Result<Option<Curve>, Missing> {
     let y_name = hints.y.as_deref().unwrap_or("y");
     let series = object.get("series").and_then(Value::as_object);
-    let y = list(object.get(y_name).or_else(|| series?.get(y_name))?)?;
-    let x = match object.get(hints.x.as_deref().unwrap_or("x")) {
-        Some(x) => list(x)?,
+    let Some(y) = object.get(y_name).or_else(|| series?.get(y_name)).and_then(list) else { return Ok(None) };
+    let x = match object.get(hints.x.as_deref().unwrap_or("x")).map(list) {
+        Some(Some(x)) => x,
+        Some(None) => return Ok(None),
         None => (0..y.len()).map(|n| n as f64).collect(),
     };
-    let (unit, note) = unit(object, hints, &y);
+    let (unit, note) = unit(object, hints, &y)?;
     let scaled = |values: Vec<f64>| values.into_iter().map(|value| value * unit.bytes).collect::<Vec<_>>();
     let mut out = Curve {
         name: object.get("id").and_then(Value::as_str).unwrap_or_default().to_owned(),
@@ -47,31 +51,43 @@ fn curve(object: &Map<String, Value>, hints: &Hints) -> Option<Curve> {
         notes: vec![note],
         ..Curve::default()
     };
+    if out.x.len() != y.len() {
+        let (x, y) = (out.x.len(), y.len());
+        out.notes.push(format!("x has {x} values and y has {y}; only the first {} are read", x.min(y)));
+    }
     for (name, values) in series.into_iter().flatten() {
-        if let Some(values) = list(values).filter(|values| values.len() == y.len()) {
+        let values = list(values).unwrap_or_default();
+        if values.len() == y.len() {
             let values = if COUNTS.contains(&name.as_str()) { values } else { scaled(values) };
             out.series.insert(name.clone(), values);
+        } else {
+            let (has, wants) = (values.len(), y.len());
+            out.notes.push(format!("series `{name}` has {has} values, not {wants}; it is left out"));
         }
     }
     out.y = scaled(y);
-    Some(out)
+    Ok(Some(out))
 }
 
-fn unit(object: &Map<String, Value>, hints: &Hints, y: &[f64]) -> (Unit, String) {
+fn unit(object: &Map<String, Value>, hints: &Hints, y: &[f64]) -> Result<(Unit, String), Missing> {
     let said = object.get("unit").and_then(Value::as_str);
-    if let Some(unit) = hints.unit.as_deref().and_then(numbers::unit) {
+    Ok(if let Some(unit) = hints.unit.as_deref().and_then(numbers::unit) {
         (unit, format!("y taken as {}, as asked", unit.name))
     } else if let Some(unit) = said.and_then(numbers::unit) {
         (unit, format!("y is in {}", unit.name))
+    } else if let Some(said) = said.filter(|said| !said.trim().is_empty()) {
+        let why = format!("its unit `{said}` is not one of memory; tell the right one with --unit");
+        return Err(Missing::Wanted(why));
     } else {
         let unit = numbers::guess(y);
         (unit, format!("the file names no unit; y taken as {}", unit.name))
-    }
+    })
 }
 
-/// Numbers; null and anything else is a hole.
+/// Numbers, also as text; null and anything else is a hole.
 fn list(value: &Value) -> Option<Vec<f64>> {
-    Some(value.as_array()?.iter().map(|item| item.as_f64().unwrap_or(f64::NAN)).collect())
+    let number = |item: &Value| item.as_f64().or_else(|| numbers::number(item.as_str()?)).unwrap_or(f64::NAN);
+    Some(value.as_array()?.iter().map(number).collect())
 }
 
 fn axis(word: &str) -> Axis {
@@ -114,7 +130,7 @@ fn context(object: &Map<String, Value>, unit: Unit) -> Context {
         limit: limit.map(Bytes::from_f64),
         limit_from: limit.map(|_| "the file".to_owned()),
         threads: get("threads"),
-        restarts: get("restarts"),
+        restarts: get("restarts").or_else(|| Some(object.get("restarts")?.as_array()?.len() as f64)),
         validation_every: get("validation_every"),
         validation_x: many("validation_x"),
         save_x: many("save_x"),

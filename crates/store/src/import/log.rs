@@ -1,70 +1,116 @@
 //! Plain training logs: lines that hold a step (or epoch, or time) and a size of memory.
 //!
 //! `Step 10:  5,552 MB  (baseline)`, `{'loss': 1.2, 'epoch': 0.1, 'memory_gb': 5.2}`, progress bars, `13:18:20  6.2 GB`.
-//! Several runs in one text are parted where the step falls back or a heading says `Run 2`.
+//! Several runs in one text are parted where the step falls back without a new epoch, or a heading says `Run 2`.
 
-use super::memory_names::{count_series, is_named, meaning};
-use super::numbers::{self, Found, Unit, scan};
-use super::times::{self, Moment};
-use super::{Attempt, Hints};
+mod axis;
+mod line;
+
+use super::memory_names::{is_free, is_named, is_peak, meaning};
+use super::numbers::{self, Unit};
+use super::passes::{self, At, Counted, Passes};
+use super::{Attempt, Hints, Missing};
+use axis::{Chosen, Place};
+use line::{Point, Size, Stretch};
 use lowtide_model::{Axis, Curve, Metric};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A run of fewer points is a mention in prose, where a longer run is there.
 const FEWEST_POINTS: usize = 3;
 
+/// Why a log that tells parts gives no curve.
+const IN_PER_CENT: &str =
+    "memory stands there as a part of a whole that nobody tells (per cent); log a size, such as psutil's rss";
+
 /// Rank of a size that stands without a name.
 const NAMELESS_RANK: u8 = 7;
 
-const STEP_WORDS: &[&str] =
-    &["step", "global_step", "globalstep", "iter", "iteration", "it", "optimizer_step", "train_step"];
-const SECOND_WORDS: &[&str] = &["elapsed", "seconds", "secs", "sec", "t", "time", "uptime", "runtime"];
-
-/// What a line says.
-#[derive(Clone, Debug, Default)]
-struct Point {
-    run: usize,
-    /// The line without its digits: lines that a program prints look alike.
-    shape: String,
-    asked: Option<f64>,
-    step: Option<f64>,
-    epoch: Option<f64>,
-    seconds: Option<f64>,
-    moment: Option<Moment>,
-    sizes: Vec<(String, f64, Option<Unit>)>,
-    counts: Vec<(&'static str, f64)>,
-}
-
-/// A count over a stretch of steps: `Steps 10-80:  6,529 tensors`.
-struct Stretch {
-    series: &'static str,
-    from: f64,
-    to: f64,
-    count: f64,
-}
+/// Curves of GPU memory beside the one that is judged first: eight cards, or four with two sizes each.
+const MOST_BESIDE: usize = 8;
 
 #[derive(Default)]
 struct Log {
     points: Vec<Point>,
     stretches: Vec<Stretch>,
     headings: Vec<String>,
+    /// Lines on which memory stands in per cent.
+    in_per_cent: usize,
+}
+
+/// The points of one run, their places, and what is known of its passes.
+struct Run<'a> {
+    points: Vec<&'a Point>,
+    x: Vec<f64>,
+    passes: Option<Passes>,
 }
 
 pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     let log = gather(text, hints);
-    let name = best_name(&log.points, hints)?;
-    let points: Vec<&Point> = log.points.iter().filter(|point| size_of(point, &name).is_some()).collect();
-    let axis = best_axis(&points, hints);
-    let points = if axis == Axis::Sample { of_one_shape(&points)? } else { placed(&points, axis) };
-    let runs = split_runs(&points, axis);
-    let least = FEWEST_POINTS.min(runs.iter().map(Vec::len).max().unwrap_or(0));
-    let kept = runs.iter().filter(|run| run.len() >= least);
+    if log.points.is_empty() && log.in_per_cent >= FEWEST_POINTS {
+        return Err(Missing::Wanted(IN_PER_CENT.to_owned()));
+    }
+    let names = names_to_judge(&log.points, hints)?;
+    let mut curves = Vec::new();
+    let mut failed = None;
+    for name in &names {
+        let title = if names.len() > 1 { name.as_str() } else { "" };
+        for (rank, points) in by_rank(&log.points, name) {
+            match of_one(&log, points, name, hints) {
+                Ok(found) => curves.extend(found.into_iter().map(|curve| Curve {
+                    name: [&rank, title, &curve.name].into_iter().filter(|word| !word.is_empty()).fold(
+                        String::new(),
+                        |all, word| {
+                            if all.is_empty() { word.to_owned() } else { format!("{all}, {word}") }
+                        },
+                    ),
+                    ..curve
+                })),
+                Err(missing) => failed = Some(missing),
+            }
+        }
+    }
+    match failed.filter(|_| curves.is_empty()) {
+        Some(missing) => Err(missing),
+        None => Ok(curves),
+    }
+}
+
+/// The points with a size under this name, of each rank that wrote them.
+fn by_rank<'a>(points: &'a [Point], name: &str) -> Vec<(String, Vec<&'a Point>)> {
+    let points: Vec<&Point> = points.iter().filter(|point| size_of(point, name).is_some()).collect();
+    let mut ranks: BTreeMap<u32, Vec<&Point>> = BTreeMap::new();
+    for point in &points {
+        if let Some(rank) = point.rank {
+            ranks.entry(rank).or_default().push(point);
+        }
+    }
+    ranks.retain(|_, points| points.len() >= FEWEST_POINTS);
+    if ranks.len() < 2 {
+        return vec![(String::new(), points)];
+    }
+    ranks.into_iter().map(|(rank, points)| (format!("rank {rank}"), points)).collect()
+}
+
+/// The curves of points that one process wrote, or several in turn.
+fn of_one(log: &Log, points: Vec<&Point>, name: &str, hints: &Hints) -> Attempt {
+    let chosen = axis::choose(&points, hints);
+    let points = if chosen.place == Place::Line {
+        of_one_shape(&points)?
+    } else {
+        points.into_iter().filter(|point| chosen.place.has(point)).collect()
+    };
+    let runs = split_runs(&points, name, chosen.place);
+    let least = FEWEST_POINTS.min(runs.iter().map(|run| run.points.len()).max().unwrap_or(0));
+    let kept = runs.iter().filter(|run| run.points.len() >= least);
     let several = kept.clone().count() > 1;
     let mut curves = Vec::new();
     for (number, run) in kept.enumerate() {
-        let mut curve = curve(&log, run, &name, axis, hints);
-        let heading =
-            run.first().and_then(|point| log.headings.get(point.run)).filter(|heading| !heading.is_empty());
+        let mut curve = curve(log, run, name, &chosen, hints);
+        let heading = run
+            .points
+            .first()
+            .and_then(|point| log.headings.get(point.run))
+            .filter(|heading| !heading.is_empty());
         if let Some(heading) = heading {
             curve.name.clone_from(heading);
         } else if several {
@@ -76,8 +122,8 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     Ok(curves)
 }
 
-fn note_on_runs(runs: &[Vec<&Point>], least: usize) -> Option<String> {
-    let kept = runs.iter().filter(|run| run.len() >= least).count();
+fn note_on_runs(runs: &[Run<'_>], least: usize) -> Option<String> {
+    let kept = runs.iter().filter(|run| run.points.len() >= least).count();
     let short = runs.len() - kept;
     let left_out =
         if short > 0 { format!("; {short} of fewer than {least} points left out") } else { String::new() };
@@ -88,34 +134,57 @@ fn note_on_runs(runs: &[Vec<&Point>], least: usize) -> Option<String> {
 
 fn gather(text: &str, hints: &Hints) -> Log {
     let mut log = Log { headings: vec![String::new()], ..Log::default() };
-    let mut bar_step = None;
+    let mut bar = None;
+    let mut above = None;
+    let mut under_epoch = None;
     for line in text.lines().filter(|line| line.len() < 10_000) {
-        let found = scan(line);
+        let found = numbers::scan(line);
         if found.is_empty() {
             continue;
         }
-        if let Some(stretch) = stretch(&found) {
+        if let Some(stretch) = line::stretch(&found) {
             log.stretches.push(stretch);
             continue;
         }
-        let mut point = point(line, &found, hints);
-        if let Some(step) = progress_bar(line, &found) {
-            point.step = point.step.or(Some(step));
-            bar_step = Some(step);
-        }
+        let mut point = line::point(line, &found, hints);
+        log.in_per_cent += usize::from(point.per_cent);
+        under_epoch = point.epoch.or(under_epoch);
         if point.sizes.is_empty() {
             if is_heading(line) {
                 log.headings
                     .push(line.trim().trim_end_matches(':').trim_matches(['=', '#', '-', ' ']).to_owned());
+                under_epoch = None;
             }
+            above =
+                Some((point.step, point.epoch)).filter(|(step, epoch)| step.or(*epoch).is_some()).or(above);
+            bar = point.step.filter(|_| point.in_bar).map(|step| (step, point.of)).or(bar);
             continue;
         }
         // The bar above a line of values tells its step; once.
-        point.step = point.step.or_else(|| bar_step.take());
+        if let Some((step, of)) = bar.take_if(|_| point.step.is_none()) {
+            (point.step, point.of) = (Some(step), of);
+        }
+        point.under_epoch = under_epoch;
+        point.above = above.take();
         point.run = log.headings.len() - 1;
         log.points.push(point);
     }
+    take_from_above(&mut log.points);
     log
+}
+
+/// A trainer's line has step and epoch, the line under it the size: where sizes stand on lines that say no place, and
+/// nearly each has such a line above, they belong there.
+fn take_from_above(points: &mut [Point]) {
+    let placed = |point: &Point| {
+        point.step.or(point.epoch).or(point.seconds).or(point.asked).is_some() || point.moment.is_some()
+    };
+    let from_above = points.iter().filter(|point| !placed(point) && point.above.is_some()).count();
+    if from_above * 10 >= points.len() * 8 {
+        for point in points.iter_mut().filter(|point| !placed(point)) {
+            (point.step, point.epoch) = point.above.unwrap_or_default();
+        }
+    }
 }
 
 /// `Run 2 (Process 179532):`, `=== run 3 ===`.
@@ -125,93 +194,13 @@ fn is_heading(line: &str) -> bool {
     number.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) && line.len() < 80
 }
 
-fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
-    let mut point = Point { moment: times::find(line), shape: shape(line), ..Point::default() };
-    for item in found {
-        let key = item.key.trim_matches(['.', '/', '-']).to_ascii_lowercase();
-        let short = key.rsplit(['/', '.']).next().unwrap_or(&key).to_owned();
-        if hints.x.as_deref().is_some_and(|asked| is_named(&key, asked)) {
-            point.asked = Some(item.value);
-        } else if STEP_WORDS.contains(&short.as_str()) && item.unit.is_none() {
-            point.step = point.step.or(Some(item.value));
-        } else if short == "epoch" && item.unit.is_none() {
-            point.epoch = point.epoch.or(Some(item.value));
-        } else if SECOND_WORDS.contains(&short.as_str()) && item.unit.is_none() && !item.rest.starts_with(':')
-        {
-            point.seconds = point.seconds.or(Some(item.value));
-        } else if let Some(series) = count_of(item, &key) {
-            point.counts.push((series, item.value));
-        } else {
-            point.sizes.extend(size_in(item, &key, hints));
-        }
-    }
-    point
-}
-
-fn shape(line: &str) -> String {
-    let digits = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '+' | '-') || c.is_whitespace();
-    line.chars().filter(|c| !digits(*c)).take(80).collect()
-}
-
-fn count_of(item: &Found<'_>, key: &str) -> Option<&'static str> {
-    let after = item.after.to_ascii_lowercase();
-    let counted =
-        count_series(&after).filter(|_| ["tensors", "objects", "workers"].contains(&after.as_str()));
-    counted.or_else(|| count_series(key).filter(|_| item.unit.is_none()))
-}
-
-/// A level of memory: no change (`+1,607 MB`), no share, and either a unit or a name that means memory.
-fn size_in(item: &Found<'_>, key: &str, hints: &Hints) -> Option<(String, f64, Option<Unit>)> {
-    if item.signed || item.percent {
-        return None;
-    }
-    if hints.y.as_deref().is_some_and(|asked| is_named(key, asked)) {
-        return Some((key.to_owned(), item.value, item.unit.or_else(|| numbers::unit_of_name(key))));
-    }
-    // The kernel writes kB and means 1,024 bytes.
-    let kernels = ["vmrss", "vmhwm", "vmswap", "rssanon", "pss_", "private_"];
-    let kernels = kernels.iter().any(|start| key.to_ascii_lowercase().starts_with(start));
-    let unit =
-        item.unit.map(|unit| if kernels && (unit.bytes - 1e3).abs() < 0.5 { numbers::KIB } else { unit });
-    match (meaning(key), unit) {
-        // A word that is itself a unit is the tail of another size.
-        (meant, Some(unit)) if unit.bytes > 1.0 || meant.is_some() => {
-            let name = if meant.is_some() && numbers::unit(key).is_none() { key } else { "" };
-            Some((name.to_owned(), item.value, Some(unit)))
-        }
-        (Some(meant), None) if numbers::unit(key).is_none() => Some((key.to_owned(), item.value, meant.unit)),
-        _ => None,
-    }
-}
-
-/// The step of a progress bar: `12%|###   | 83/663 [00:12<01:23,  2.1it/s]`.
-fn progress_bar(line: &str, found: &[Found<'_>]) -> Option<f64> {
-    let bar = line.find("%|")?;
-    let after = &line[bar..];
-    let slash = found.iter().find(|item| after.len() > item.rest.len() && item.rest.starts_with('/'))?;
-    slash.rest.contains('[').then_some(slash.value)
-}
-
-/// `Steps 10-80: 6,529 tensors`, `Steps 90+: 7,070 tensors`.
-fn stretch(found: &[Found<'_>]) -> Option<Stretch> {
-    let first = found.first().filter(|item| item.key.eq_ignore_ascii_case("steps"))?;
-    let counted = found.iter().find_map(|item| Some((count_of(item, "")?, item.value)))?;
-    let to = if first.rest.starts_with('+') {
-        f64::INFINITY
-    } else if first.rest.starts_with(['-', '–', '.']) {
-        found.get(1)?.value
-    } else {
-        return None;
-    };
-    Some(Stretch { series: counted.0, from: first.value, to, count: counted.1 })
-}
-
-fn size_of<'a>(point: &'a Point, name: &str) -> Option<&'a (String, f64, Option<Unit>)> {
+fn size_of<'a>(point: &'a Point, name: &str) -> Option<&'a Size> {
     point.sizes.iter().find(|(key, ..)| key == name)
 }
 
-/// The name that stands on most lines; among those on half as many, the one that means the most.
-fn best_name(points: &[Point], hints: &Hints) -> Result<String, String> {
+/// The name that stands on most lines; among those on half as many, the one that means the most. Beside it GPU memory,
+/// which grows for reasons of its own.
+fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missing> {
     let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
     for point in points {
         let names: BTreeSet<&str> = point.sizes.iter().map(|(key, ..)| key.as_str()).collect();
@@ -220,53 +209,35 @@ fn best_name(points: &[Point], hints: &Hints) -> Result<String, String> {
         }
     }
     if let Some(asked) = &hints.y {
-        let named = lines.keys().find(|name| is_named(name, asked)).map(|name| (*name).to_owned());
-        return named.ok_or_else(|| format!("no line with `{asked}` and a number"));
+        let is = |name: &str| {
+            is_named(name, asked) || name.rsplit(' ').next().is_some_and(|key| is_named(key, asked))
+        };
+        let named = lines.keys().find(|name| is(name)).map(|name| vec![(*name).to_owned()]);
+        return named.ok_or_else(|| format!("no line with `{asked}` and a number").into());
     }
     let most = lines.values().copied().max().ok_or("no line with a size of memory")?;
     let rank = |name: &str| {
         if name.is_empty() { NAMELESS_RANK } else { meaning(name).map_or(0, |meant| meant.rank) }
     };
-    let often = lines.into_iter().filter(|(_, count)| count * 2 >= most);
-    let best = often.max_by_key(|(name, count)| (rank(name), *count));
-    best.map(|(name, _)| name.to_owned()).ok_or_else(|| "no line with a size of memory".to_owned())
-}
-
-/// An axis that at least three lines have, and a tenth of them: prose and start-up lines around them have none.
-fn best_axis(points: &[&Point], hints: &Hints) -> Axis {
-    let some = |has: fn(&Point) -> bool| {
-        let count = points.iter().filter(|point| has(point)).count();
-        count >= FEWEST_POINTS.min(points.len()) && count * 10 >= points.len()
+    lines.retain(|_, count| *count * 2 >= most);
+    let is_share = |name: &str| {
+        points
+            .iter()
+            .filter_map(|point| size_of(point, name))
+            .all(|(_, value, unit)| unit.is_none() && *value <= 1.0)
     };
-    let asked = hints.x.as_deref().map(str::to_ascii_lowercase);
-    let by_name = match asked.as_deref() {
-        Some("step" | "steps") => Some(Axis::Step),
-        Some("epoch") => Some(Axis::Epoch),
-        Some("time" | "seconds") => Some(Axis::Seconds),
-        Some("sample") => Some(Axis::Sample),
-        Some(_) if some(|point| point.asked.is_some()) => Some(Axis::Step),
-        Some(_) | None => None,
-    };
-    if let Some(axis) = by_name {
-        axis
-    } else if some(|point| point.step.is_some()) {
-        Axis::Step
-    } else if some(|point| point.epoch.is_some()) && moves(points) {
-        Axis::Epoch
-    } else if some(|point| point.seconds.is_some() || point.moment.is_some()) {
-        Axis::Seconds
-    } else {
-        Axis::Sample
+    lines.retain(|name, _| !is_share(name));
+    if lines.is_empty() {
+        return Err(Missing::Wanted(IN_PER_CENT.to_owned()));
     }
-}
-
-/// The points that have a place on the axis.
-fn placed<'a>(points: &[&'a Point], axis: Axis) -> Vec<&'a Point> {
-    let timed = points.iter().filter(|point| point.seconds.is_some()).count() * 2 > points.len();
-    let has = |point: &&&Point| {
-        x_of(point, axis).is_some() || (axis == Axis::Seconds && !timed && point.moment.is_some())
+    let best = lines.iter().max_by_key(|(name, count)| (rank(name), **count)).map(|(name, _)| *name);
+    let gpu = |name: &&&str| {
+        Some(**name) != best
+            && !is_peak(name)
+            && meaning(name).is_some_and(|meant| meant.metric == Metric::Gpu)
     };
-    points.iter().filter(has).copied().collect()
+    let beside = lines.keys().filter(gpu).take(MOST_BESIDE).copied();
+    Ok(best.into_iter().chain(beside).map(str::to_owned).collect())
 }
 
 /// Sizes without step or time are a curve only where a program printed them, all in one form.
@@ -283,63 +254,105 @@ fn of_one_shape<'a>(points: &[&'a Point]) -> Result<Vec<&'a Point>, String> {
     Ok(points.iter().filter(|point| point.shape == shape).copied().collect())
 }
 
-/// An epoch that is the same on many lines orders nothing.
-fn moves(points: &[&Point]) -> bool {
-    let epochs: BTreeSet<u64> = points.iter().filter_map(|point| point.epoch.map(f64::to_bits)).collect();
-    epochs.len() * 2 > points.len()
-}
-
-fn x_of(point: &Point, axis: Axis) -> Option<f64> {
-    match axis {
-        Axis::Step => point.asked.or(point.step),
-        Axis::Epoch => point.asked.or(point.epoch),
-        Axis::Seconds => point.asked.or(point.seconds),
-        Axis::Sample => None,
-    }
-}
-
-/// Parts the points at headings and where x falls back. A log of many ranks at once falls back all the time: then not.
-fn split_runs<'a>(points: &[&'a Point], axis: Axis) -> Vec<Vec<&'a Point>> {
-    let falls = |pair: &[&Point]| match (x_of(pair[0], axis), x_of(pair[1], axis)) {
-        (Some(before), Some(after)) => after < before,
-        _ => false,
+/// Parts the points at headings, and where x falls back without a new pass.
+fn split_runs<'a>(points: &[&'a Point], name: &str, place: Place) -> Vec<Run<'a>> {
+    let counted = match place {
+        Place::Step | Place::Asked => Counted::Steps,
+        Place::Epoch | Place::Seconds | Place::Moment | Place::Line => Counted::Other,
     };
-    let restless = points.windows(2).filter(|pair| falls(pair)).count() * 4 > points.len();
-    let mut runs: Vec<Vec<&Point>> = Vec::new();
-    let mut last: Option<&Point> = None;
-    for &point in points {
-        let parted = last.is_none_or(|last| last.run != point.run || (!restless && falls(&[last, point])));
-        if parted {
-            runs.push(Vec::new());
+    let mut out = Vec::new();
+    for under in points.chunk_by(|a, b| a.run == b.run) {
+        if matches!(place, Place::Moment | Place::Line) {
+            out.push(Run { points: under.to_vec(), x: place.x(under), passes: None });
+            continue;
         }
-        runs.last_mut().into_iter().for_each(|run| run.push(point));
-        last = Some(point);
-    }
-    runs
-}
-
-fn curve(log: &Log, run: &[&Point], name: &str, axis: Axis, hints: &Hints) -> Curve {
-    let (y, unit_note) = sizes(run, name, hints);
-    let (x, x_note) = positions(run, axis);
-    let title = if name.is_empty() { "the size on each line".to_owned() } else { format!("`{name}`") };
-    let mut out = Curve {
-        axis,
-        x,
-        y,
-        metric: meaning(name).map_or(Metric::Rss, |meant| meant.metric),
-        notes: vec![format!("y is {title}, {unit_note}; x is {x_note}")],
-        ..Curve::default()
-    };
-    counts(log, run, &mut out);
-    let others: BTreeSet<&str> =
-        run.iter().flat_map(|point| &point.sizes).map(|(key, ..)| key.as_str()).collect();
-    for other in others.into_iter().filter(|other| !other.is_empty() && *other != name) {
-        let known = run.iter().filter(|point| size_of(point, other).is_some()).count();
-        if known * 2 > run.len() {
-            out.series.insert(other.to_owned(), sizes(run, other, hints).0);
+        let x = place.x(under);
+        let at = |(point, x): (&&Point, f64)| At {
+            x,
+            y: size_of(point, name)
+                .map_or(f64::NAN, |(_, value, unit)| value * unit.map_or(1.0, |u| u.bytes)),
+            epoch: point.epoch.or(point.under_epoch),
+            of: point.of,
+            pid: point.pid,
+        };
+        let mut at: Vec<At> = under.iter().zip(x).map(at).collect();
+        passes::hold_side_loops(&mut at);
+        let held: Vec<f64> = at.iter().map(|at| at.x).collect();
+        for run in passes::runs(&at, counted) {
+            let x = run
+                .passes
+                .as_ref()
+                .map_or_else(|| held[run.range.clone()].to_vec(), |passes| passes.x.clone());
+            out.push(Run { points: under[run.range].to_vec(), x, passes: run.passes });
         }
     }
     out
+}
+
+fn curve(log: &Log, run: &Run<'_>, name: &str, chosen: &Chosen, hints: &Hints) -> Curve {
+    let points = &run.points;
+    let (y, unit_note) = sizes(points, name, hints);
+    let title = if name.is_empty() { "the size on each line".to_owned() } else { format!("`{name}`") };
+    let mut out = Curve {
+        axis: chosen.place.axis(),
+        x: run.x.clone(),
+        y,
+        metric: meaning(name).map_or(Metric::Rss, |meant| meant.metric),
+        notes: vec![format!("y is {title}, {unit_note}; x is {}", chosen.place.words())],
+        ..Curve::default()
+    };
+    out.notes.extend(chosen.note.clone());
+    out.notes.extend(run.passes.as_ref().map(|passes| passes.note.clone()));
+    out.notes.extend(note_on_name(points, name));
+    out.context.epoch_steps = run.passes.as_ref().map(|passes| passes.steps);
+    let bound = bound(points, name, hints).filter(|bound| out.y.iter().all(|y| y <= bound || y.is_nan()));
+    super::set_limit(&mut out, bound);
+    counts(log, points, &mut out);
+    if is_free(name) {
+        super::turn_round(&mut out, bound, name);
+    }
+    let others: BTreeSet<&str> =
+        points.iter().flat_map(|point| &point.sizes).map(|(key, ..)| key.as_str()).collect();
+    for other in others.into_iter().filter(|other| !other.is_empty() && *other != name) {
+        let known = points.iter().filter(|point| size_of(point, other).is_some()).count();
+        if known * 2 > points.len() {
+            out.series.insert(other.to_owned(), sizes(points, other, hints).0);
+        }
+    }
+    out
+}
+
+/// What has to be known of a size to take its curve for what it is.
+fn note_on_name(points: &[&Point], name: &str) -> Option<String> {
+    let beside = |words: &str| {
+        points
+            .first()?
+            .sizes
+            .iter()
+            .map(|(other, ..)| other)
+            .find(|other| *other != name && other.contains(words))
+    };
+    if is_peak(name) {
+        return Some(format!("`{name}` is the highest so far: it cannot fall"));
+    }
+    let allocated = beside("alloc").filter(|_| name.contains("reserved"))?;
+    Some(format!(
+        "`{name}` is what the allocator took from the driver, `{allocated}` what tensors hold: where only the first grows, memory is fragmented, not leaked"
+    ))
+}
+
+/// What the sizes are held against on their own lines, where all of them agree.
+fn bound(points: &[&Point], name: &str, hints: &Hints) -> Option<f64> {
+    let asked = hints.unit.as_deref().and_then(numbers::unit);
+    let bytes = |(_, value, unit): &Size| {
+        let said = (*unit)?;
+        Some(value * asked.map_or(said, |asked| numbers::overruled(said, asked)).bytes)
+    };
+    let all: Vec<f64> =
+        points.iter().filter_map(|point| bytes(point.bounds.iter().find(|(key, ..)| key == name)?)).collect();
+    let first = *all.first()?;
+    (all.len() * 2 > points.len() && all.iter().all(|one| (one - first).abs() <= first * 0.01))
+        .then_some(first)
 }
 
 /// The sizes under a name in bytes, and what was taken for their unit.
@@ -367,23 +380,6 @@ fn sizes(run: &[&Point], name: &str, hints: &Hints) -> (Vec<f64>, String) {
     let bytes =
         |item: Option<(f64, Option<Unit>)>| item.map_or(f64::NAN, |(value, said)| value * unit(said).bytes);
     (found.into_iter().map(bytes).collect(), note)
-}
-
-fn positions(run: &[&Point], axis: Axis) -> (Vec<f64>, &'static str) {
-    let known: Vec<f64> = run.iter().filter_map(|point| x_of(point, axis)).collect();
-    let moments: Vec<Moment> = run.iter().filter_map(|point| point.moment).collect();
-    if known.len() == run.len() && axis != Axis::Sample {
-        let word = match axis {
-            Axis::Step => "the step",
-            Axis::Epoch => "the epoch",
-            Axis::Seconds | Axis::Sample => "the seconds",
-        };
-        (known, word)
-    } else if moments.len() == run.len() && axis == Axis::Seconds {
-        (times::since_first(&moments), "the time of day, as seconds since the first")
-    } else {
-        ((0..run.len()).map(|n| n as f64).collect(), "the number of the line")
-    }
 }
 
 /// Counts on the lines themselves, else from stretches that cover the run.

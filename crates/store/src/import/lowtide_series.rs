@@ -84,7 +84,7 @@ pub(super) fn read(series: &[Value]) -> Attempt {
         .filter(|(_, run)| !run.need.is_empty())
         .map(|(name, run)| curve(name, run))
         .collect();
-    if curves.is_empty() { Err("no `lowtide_need_bytes`".to_owned()) } else { Ok(curves) }
+    if curves.is_empty() { Err("no `lowtide_need_bytes`".into()) } else { Ok(curves) }
 }
 
 fn points(series: &Value) -> Points {

@@ -12,6 +12,33 @@ pub(crate) struct Meaning {
     pub(crate) unit: Option<Unit>,
 }
 
+/// Words in names of memory that is not what a job holds.
+const OTHER_MEMORY: &[&str] =
+    &["virtual", "vsz", "vms", "vmsize", "vmpeak", "swap", "vmswap", "cached", "shared", "total"];
+
+fn parts(lower: &str) -> impl Iterator<Item = &str> {
+    lower.split(|c: char| !c.is_ascii_alphanumeric())
+}
+
+const FREE: &[&str] = &["available", "avail", "free"];
+
+const PEAK: &[&str] = &["peak", "max", "maximum", "highest"];
+
+/// Whether a name is of memory that nobody holds: `available memory`, `memory.free`.
+pub(crate) fn is_free(name: &str) -> bool {
+    parts(&name.to_ascii_lowercase()).any(|part| FREE.contains(&part))
+}
+
+/// Whether a name is of memory, but not of what a job holds.
+pub(crate) fn is_other_memory(name: &str) -> bool {
+    is_free(name) || parts(&name.to_ascii_lowercase()).any(|part| OTHER_MEMORY.contains(&part))
+}
+
+/// Whether a name is of the highest value so far.
+pub(crate) fn is_peak(name: &str) -> bool {
+    parts(&name.to_ascii_lowercase()).any(|part| PEAK.contains(&part))
+}
+
 /// The meaning of a column, key or tag; `None` when it is not about memory.
 pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let lower = name.to_ascii_lowercase();
@@ -19,11 +46,18 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     if has(&["percent", "pct", "%", "_frac", "memory_bandwidth", "limit", "memory clock", "memorytemp"]) {
         return None;
     }
-    let parts: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    let parts: Vec<&str> = parts(&lower).collect();
     let is = |words: &[&str]| words.iter().any(|word| parts.contains(word));
+    if is(FREE) {
+        return None;
+    }
+    let peak = is(PEAK);
     // `nvidia-smi --query-gpu=memory.used` names no GPU in its columns.
-    let gpu = lower.starts_with("memory.") || has(&["gpu", "cuda", "vram", "hbm", "fb_used", "nvml"]);
-    let (metric, rank) = if has(&["maxrss", "max_rss", "peak_rss", "vmhwm", "ru_maxrss"]) {
+    let gpu = !is(&["total"])
+        && (lower.starts_with("memory.") || has(&["gpu", "cuda", "vram", "hbm", "fb_used", "nvml"]));
+    let (metric, rank) = if has(&["maxrss", "max_rss", "peak_rss", "vmhwm", "ru_maxrss"])
+        || peak && has(&["rss", "resident"])
+    {
         (Metric::MaxRss, 6)
     } else if has(&["rss", "resident"]) {
         (Metric::Rss, 10)
@@ -33,6 +67,11 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         (Metric::Anon, 8)
     } else if has(&["working_set", "cgroup", "container"]) && has(&["mem", "working_set"]) {
         (Metric::Cgroup, 8)
+    } else if has(&["virtual memory used", "virtual_memory_used"]) {
+        // What psutil and DeepSpeed call so is the machine's memory in use.
+        (Metric::Host, 7)
+    } else if gpu && peak && has(&["mem", "vram", "hbm", "alloc", "reserved", "used"]) {
+        (Metric::Gpu, 2)
     } else if gpu && has(&["mem", "vram", "hbm", "fb_used", "alloc", "reserved", "used"]) {
         (Metric::Gpu, 4)
     } else if has(&[
@@ -49,7 +88,10 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         "total",
     ]) {
         return None;
-    } else if has(&["memory", "mem_"]) || is(&["mem", "ram"]) || lower.ends_with("mem") {
+    } else if peak && (has(&["memory", "mem_"]) || is(&["mem", "ram"])) {
+        (Metric::MaxRss, 5)
+    } else if has(&["memory", "mem_", "speicher", "mémoire"]) || is(&["mem", "ram"]) || lower.ends_with("mem")
+    {
         (Metric::Rss, 7)
     } else if has(&["heap"]) || is(&["used", "usage"]) {
         (Metric::Other(name.trim().to_owned()), 3)

@@ -4,10 +4,13 @@
 //! in the curve's notes, for the user to see and to overrule with `Hints`. Foreign bytes: nothing here panics.
 
 mod curve_json;
+mod locale;
 mod log;
 mod lowtide_series;
 mod memory_names;
 mod numbers;
+mod passes;
+mod pauses;
 mod prometheus;
 mod table;
 mod tensorboard;
@@ -15,7 +18,7 @@ mod thin;
 mod times;
 mod tools;
 
-use lowtide_model::Curve;
+use lowtide_model::{Axis, Bytes, Curve};
 use std::path::{Path, PathBuf};
 
 /// A file above this is refused rather than read into memory.
@@ -80,6 +83,20 @@ pub enum ImportError {
         /// What it is.
         what: &'static str,
     },
+    /// Nothing is in it.
+    #[error("{} is empty", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Its form is known, and what was wanted is not in it.
+    #[error("no memory curve in {}: {why}", path.display())]
+    Wanting {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and what helps.
+        why: String,
+    },
     /// No form fits.
     #[error("no memory curve found in {}; tried {}", path.display(), tried.join("; "))]
     NoCurve {
@@ -127,32 +144,78 @@ pub fn parse(path: &Path, bytes: &[u8], hints: &Hints) -> Result<Vec<Curve>, Imp
     if let Some((_, what)) = OTHERS.iter().find(|(start, _)| bytes.starts_with(start)) {
         return Err(ImportError::Other { path: path.to_owned(), what });
     }
+    if bytes.trim_ascii().is_empty() {
+        return Err(ImportError::Empty { path: path.to_owned() });
+    }
     let mut tried = Vec::new();
     let curves = first_form_that_fits(bytes, hints, &mut tried);
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let mut curves = curves.ok_or_else(|| ImportError::NoCurve { path: path.to_owned(), tried })?;
+    let mut curves = curves.ok_or_else(|| no_curve(path, tried))?;
+    if let Some(why) = refuse_what_no_memory_is(&mut curves) {
+        return Err(ImportError::Wanting { path: path.to_owned(), why });
+    }
     keep_the_highest(&mut curves);
     for curve in &mut curves {
         name_after_file(curve, &name);
+        pauses::leave_out(curve);
         thin::thin(curve);
+        count_points_where_x_stands_still(curve);
     }
     Ok(curves)
 }
 
-/// What a form makes of a file: curves, or what was missing.
-type Attempt = Result<Vec<Curve>, String>;
+/// Why a form gives no curve.
+#[derive(Debug)]
+enum Missing {
+    /// The file may have another form.
+    Form(String),
+    /// The file has this form; something else is wrong.
+    Wanted(String),
+}
 
-fn first_form_that_fits(bytes: &[u8], hints: &Hints, tried: &mut Vec<String>) -> Option<Vec<Curve>> {
-    let mut attempt = |form: &str, result: Attempt| match result {
-        Ok(curves) if !curves.is_empty() => Some(curves),
-        Ok(_) => {
-            tried.push(format!("{form}: no points"));
-            None
-        }
-        Err(why) => {
-            tried.push(format!("{form}: {why}"));
-            None
-        }
+impl From<String> for Missing {
+    fn from(why: String) -> Self {
+        Self::Form(why)
+    }
+}
+
+impl From<&str> for Missing {
+    fn from(why: &str) -> Self {
+        Self::Form(why.to_owned())
+    }
+}
+
+/// What a form makes of a file: curves, or what was missing.
+type Attempt = Result<Vec<Curve>, Missing>;
+
+fn no_curve(path: &Path, tried: Vec<(String, Missing)>) -> ImportError {
+    let path = path.to_owned();
+    let wanted = tried.iter().find_map(|(_, missing)| match missing {
+        Missing::Wanted(why) => Some(why.clone()),
+        Missing::Form(_) => None,
+    });
+    if let Some(why) = wanted {
+        return ImportError::Wanting { path, why };
+    }
+    let tried = tried.into_iter().map(|(form, missing)| match missing {
+        Missing::Form(why) | Missing::Wanted(why) => format!("{form}: {why}"),
+    });
+    ImportError::NoCurve { path, tried: tried.collect() }
+}
+
+fn first_form_that_fits(
+    bytes: &[u8],
+    hints: &Hints,
+    tried: &mut Vec<(String, Missing)>,
+) -> Option<Vec<Curve>> {
+    let mut attempt = |form: &str, result: Attempt| {
+        let missing = match result {
+            Ok(curves) if !curves.is_empty() => return Some(curves),
+            Ok(_) => Missing::Form("no points".to_owned()),
+            Err(missing) => missing,
+        };
+        tried.push((form.to_owned(), missing));
+        None
     };
     if let Some(curves) = attempt("TensorBoard events", tensorboard::read(bytes, hints)) {
         return Some(curves);
@@ -166,15 +229,20 @@ fn first_form_that_fits(bytes: &[u8], hints: &Hints, tried: &mut Vec<String>) ->
             return Some(curves);
         }
     }
+    let (plain, decided) = locale::plain(&text);
+    let mut found = None;
     for (form, read) in tools::FORMS {
-        if let Some(curves) = attempt(form, read(&text, hints)) {
-            return Some(curves);
-        }
+        found = found.or_else(|| attempt(form, read(&plain, hints)));
     }
-    if let Some(curves) = attempt("a table (CSV, TSV)", table::read(&text, hints)) {
+    // A table decides by column how its numbers are written.
+    if found.is_none()
+        && let Some(curves) = attempt("a table (CSV, TSV)", table::read(&text, hints))
+    {
         return Some(curves);
     }
-    attempt("a training log", log::read(&text, hints))
+    let mut curves = found.or_else(|| attempt("a training log", log::read(&plain, hints)))?;
+    curves.iter_mut().for_each(|curve| curve.notes.extend(decided.clone()));
+    Some(curves)
 }
 
 fn keep_the_highest(curves: &mut Vec<Curve>) {
@@ -185,6 +253,73 @@ fn keep_the_highest(curves: &mut Vec<Curve>) {
         curves.truncate(MOST_CURVES);
         curves[0].notes.push(format!("{count} curves in the file; the {MOST_CURVES} highest were read"));
     }
+}
+
+/// No machine has more.
+const MOST_BYTES: f64 = (1_u64 << 60) as f64;
+
+/// Leaves out curves most of which no memory can be, and says of the others what is not read; tells why if none is left.
+fn refuse_what_no_memory_is(curves: &mut Vec<Curve>) -> Option<String> {
+    let told = |curve: &Curve| {
+        let known = curve.y.iter().filter(|y| !y.is_nan()).count();
+        let below = curve.y.iter().filter(|y| **y < 0.0).count();
+        let above = curve.y.iter().filter(|y| **y > MOST_BYTES).count();
+        (known, below, above)
+    };
+    let absurd = |curve: &Curve| {
+        let (known, below, above) = told(curve);
+        (below + above) * 2 > known
+    };
+    if let Some(first) = curves.first().filter(|_| curves.iter().all(absurd)) {
+        let (known, below, above) = told(first);
+        let what = if below > above { "below zero" } else { "more than any machine has" };
+        let how = first.notes.first().map_or("", String::as_str);
+        return Some(format!("{} of {known} values are {what} ({how})", below.max(above)));
+    }
+    curves.retain(|curve| !absurd(curve));
+    for curve in curves {
+        let (known, below, above) = told(curve);
+        if below + above > 0 {
+            curve
+                .notes
+                .push(format!("{} of {known} values are no size of memory and not used", below + above));
+            let holds = |y: &f64| (0.0..=MOST_BYTES).contains(y);
+            curve.y.iter_mut().filter(|y| !holds(y)).for_each(|y| *y = f64::NAN);
+        }
+    }
+    None
+}
+
+/// An x that is everywhere the same would make any curve look as if no time had passed.
+fn count_points_where_x_stands_still(curve: &mut Curve) {
+    let first = curve.x.iter().copied().find(|x| x.is_finite());
+    let moves = curve.x.iter().any(|x| x.is_finite() && first.is_some_and(|first| (x - first).abs() > 0.0));
+    if curve.x.len() > 1 && !moves {
+        curve.x = (0..curve.y.len()).map(|n| n as f64).collect();
+        curve.axis = Axis::Sample;
+        curve.notes.push("x is everywhere the same; the points are counted instead".to_owned());
+    }
+}
+
+/// Takes down where memory ends, as the file says.
+fn set_limit(curve: &mut Curve, limit: Option<f64>) {
+    curve.context.limit = limit.filter(|limit| *limit > 0.0 && *limit < 9e18).map(Bytes::from_f64);
+    curve.context.limit_from = curve.context.limit.map(|_| "the file".to_owned());
+}
+
+/// Memory that is free becomes memory in use: what there is in all minus it. Where nobody says how much there is, the
+/// curve has its shape and no level.
+fn turn_round(curve: &mut Curve, total: Option<f64>, name: &str) {
+    let top = total.unwrap_or_else(|| curve.y.iter().copied().fold(0.0, f64::max));
+    for y in &mut curve.y {
+        *y = top - *y;
+    }
+    curve.no_level = total.is_none();
+    curve.notes.push(if total.is_some() {
+        format!("`{name}` turned into memory in use: the machine's total minus it")
+    } else {
+        format!("`{name}` turned into memory in use: its highest value minus it, so only the change is true, not the level")
+    });
 }
 
 fn name_after_file(curve: &mut Curve, file: &str) {

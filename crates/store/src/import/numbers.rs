@@ -28,6 +28,11 @@ const UNITS: &[(&str, f64, &str)] = &[
     ("mi", 1_048_576.0, "MiB = 2^20 bytes"),
     ("gi", 1_073_741_824.0, "GiB = 2^30 bytes"),
     ("ti", 1_099_511_627_776.0, "TiB = 2^40 bytes"),
+    ("ko", 1e3, "KB = 10^3 bytes"),
+    ("mo", 1e6, "MB = 10^6 bytes"),
+    ("go", 1e9, "GB = 10^9 bytes"),
+    ("mio", 1_048_576.0, "MiB = 2^20 bytes"),
+    ("gio", 1_073_741_824.0, "GiB = 2^30 bytes"),
     ("megabytes", 1e6, "MB = 10^6 bytes"),
     ("gigabytes", 1e9, "GB = 10^9 bytes"),
 ];
@@ -92,9 +97,17 @@ pub(crate) fn number(text: &str) -> Option<f64> {
     if text.is_empty() || text.len() > 64 {
         return None;
     }
-    let plain: String = text.chars().filter(|c| !matches!(c, ',' | '_' | '\'')).collect();
+    if text.contains(',') && !has_groups_of_three(text) {
+        return None;
+    }
+    let plain: String = text.chars().filter(|c| !matches!(c, ',' | '_')).collect();
     let starts = plain.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit() || c == '.');
     if starts { plain.parse().ok() } else { None }
+}
+
+fn has_groups_of_three(text: &str) -> bool {
+    let whole = text.split(['.', 'e', 'E']).next().unwrap_or("");
+    !text[whole.len()..].contains(',') && whole.split(',').skip(1).all(|group| group.len() == 3)
 }
 
 /// A size with its unit: `5.2GiB`, `123 MB`. The whole text must be one.
@@ -120,6 +133,10 @@ pub(crate) struct Found<'a> {
     pub(crate) after: &'a str,
     /// The text that follows.
     pub(crate) rest: &'a str,
+    /// Where it begins in the line.
+    pub(crate) at: usize,
+    /// Where its key begins.
+    pub(crate) key_at: usize,
 }
 
 /// Every number of a line.
@@ -144,14 +161,17 @@ pub(crate) fn scan(line: &str) -> Vec<Found<'_>> {
             // A lone letter is a unit only where it is written as one: `5.2G`, not `5 m`.
             let lone =
                 word.len() == 1 && !(line[end..].starts_with(word) && word.starts_with(char::is_uppercase));
+            let key = key_before(line, at);
             out.push(Found {
-                key: key_before(line, at),
+                key: &line[key.clone()],
+                key_at: key.start,
                 value,
                 unit: if lone || joined { None } else { unit(word) },
                 signed,
                 percent: rest.starts_with('%'),
                 after: word,
                 rest: &line[end..],
+                at,
             });
         }
         at = end;
@@ -197,19 +217,19 @@ fn end_of_number(bytes: &[u8], start: usize) -> usize {
 }
 
 /// The word left of a number, over what may stand between: `:`, `=`, quotes, brackets, spaces, a sign, `~`.
-fn key_before(line: &str, at: usize) -> &str {
+fn key_before(line: &str, at: usize) -> std::ops::Range<usize> {
     let between =
         |c: char| matches!(c, ':' | '=' | '"' | '\'' | ' ' | '\t' | '(' | '[' | '+' | '-' | '~' | '#' | '|');
     let left = line[..at].trim_end_matches(between);
     let start = left
         .rfind(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '-')))
         .map_or(0, |found| found + left[found..].chars().next().map_or(1, char::len_utf8));
-    let word = &left[start..];
     // Another number is no key.
-    if word.starts_with(|c: char| c.is_ascii_digit()) { "" } else { word }
+    if left[start..].starts_with(|c: char| c.is_ascii_digit()) { start..start } else { start..left.len() }
 }
 
-/// Text without terminal colours and byte order mark; carriage returns (progress bars) end lines.
+/// Text without terminal colours and byte order mark; carriage returns (progress bars) end lines; digits in groups that
+/// only a number has (`2'000`, or parted by a space that does not break) stand together.
 pub(crate) fn plain_text(bytes: &[u8]) -> String {
     let text = match bytes {
         [0xFF, 0xFE, rest @ ..] => utf16(rest, u16::from_le_bytes),
@@ -223,10 +243,20 @@ pub(crate) fn plain_text(bytes: &[u8]) -> String {
         match c {
             '\u{1b}' => skip_escape(&mut chars),
             '\r' => out.push('\n'),
+            '\'' | '\u{2019}' | '\u{a0}' | '\u{202f}' | '\u{2009}' if joins_digits(&out, &chars) => {}
+            '\u{a0}' | '\u{202f}' | '\u{2009}' => out.push(' '),
             c => out.push(c),
         }
     }
     out
+}
+
+/// Whether a group of three digits follows a number's first one to three, or another group.
+fn joins_digits(before: &str, after: &std::iter::Peekable<std::str::Chars<'_>>) -> bool {
+    let mut after = after.clone();
+    before.ends_with(|c: char| c.is_ascii_digit())
+        && (0..3).all(|_| after.next().is_some_and(|c| c.is_ascii_digit()))
+        && !after.next().is_some_and(|c| c.is_ascii_digit())
 }
 
 /// What PowerShell's `>` writes.

@@ -1,9 +1,9 @@
 //! The answer of a Prometheus `query_range` (or `query` over a range): one curve a series.
 
-use super::memory_names::{is_named, meaning};
+use super::memory_names::{is_free, is_named, meaning};
 use super::numbers::{self, BYTES, MIB, Unit};
-use super::{Attempt, Hints};
-use lowtide_model::{Axis, Bytes, Curve, Metric};
+use super::{Attempt, Hints, Missing};
+use lowtide_model::{Axis, Curve, Metric};
 use serde_json::{Map, Value};
 
 /// Names whose meaning is known: cAdvisor, `node_exporter`, the process collectors, DCGM.
@@ -31,6 +31,9 @@ const LABELS: &[&str] = &["pod", "container", "name", "gpu", "Hostname", "instan
 
 pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     let answer: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if let Some(error) = answer.get("error").and_then(Value::as_str).filter(|_| answer["status"] == "error") {
+        return Err(Missing::Wanted(format!("it is an error of Prometheus, which says: {error}")));
+    }
     let data = answer.get("data").unwrap_or(&answer);
     let series = data.get("result").and_then(Value::as_array).ok_or("no `data.result`")?;
     if super::lowtide_series::is_ours(series) {
@@ -44,7 +47,15 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     if let Some(asked) = &hints.y {
         curves.retain(|curve| curve.name.split(' ').next().is_some_and(|name| is_named(name, asked)));
     }
-    if curves.is_empty() { Err("no series of memory in `data.result`".to_owned()) } else { Ok(curves) }
+    if curves.is_empty() { Err(no_series(series)) } else { Ok(curves) }
+}
+
+fn no_series(series: &[Value]) -> Missing {
+    let mut names: Vec<&str> = series.iter().map(name).collect();
+    names.dedup();
+    let names =
+        if names.is_empty() { "it is empty".to_owned() } else { format!("it holds {}", names.join(", ")) };
+    Missing::Wanted(format!("no series of memory over time in Prometheus' answer; {names}"))
 }
 
 fn labels(series: &Value) -> Option<&Map<String, Value>> {
@@ -91,18 +102,13 @@ fn curve(series: &Value, hints: &Hints, limit: Option<f64>) -> Option<Curve> {
     for y in &mut y {
         *y *= unit.bytes;
     }
-    let mut notes = vec![format!("{metric_name} taken as {}", unit.name)];
-    if metric_name == "node_memory_MemAvailable_bytes" {
-        let total = limit.unwrap_or_else(|| y.iter().copied().fold(0.0, f64::max));
-        for y in &mut y {
-            *y = total - *y;
-        }
-        let from = if limit.is_some() { "the machine's total" } else { "its highest value" };
-        notes.push(format!("available memory turned into memory in use: {from} minus it"));
-    }
+    let told = if metric_name.is_empty() { "a series without a name" } else { metric_name };
+    let notes = vec![format!("{told} taken as {}", unit.name)];
     let mut out = Curve { name: title(series), axis: Axis::Seconds, x, y, metric, notes, ..Curve::default() };
-    out.context.limit = limit.filter(|limit| *limit > 0.0 && *limit < 9e18).map(Bytes::from_f64);
-    out.context.limit_from = out.context.limit.map(|_| "the file".to_owned());
+    super::set_limit(&mut out, limit);
+    if is_free(metric_name) || metric_name == "node_memory_MemAvailable_bytes" {
+        super::turn_round(&mut out, limit, metric_name);
+    }
     Some(out)
 }
 

@@ -2,9 +2,11 @@
 //!
 //! Which column is x and which is y is guessed from the names and said in the notes.
 
+use super::locale::{self, Among};
 use super::memory_names::{Meaning, count_series, is_named, meaning};
 use super::numbers::{self, MIB, Unit};
-use super::{Attempt, Hints, times};
+use super::passes::{self, At, Counted, Run};
+use super::{Attempt, Hints, Missing, times};
 use lowtide_model::{Axis, Curve, Metric};
 use std::collections::BTreeMap;
 
@@ -20,6 +22,8 @@ const GROUPS: &[&str] = &["pid", "process", "rank", "run", "container", "pod", "
 struct Table {
     names: Vec<String>,
     rows: Vec<Vec<String>>,
+    /// How the numbers of each column are written, where that was to be decided.
+    written: Vec<Option<String>>,
 }
 
 pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
@@ -45,13 +49,22 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
 fn split(text: &str) -> Result<Table, String> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let mut reasons = Vec::new();
-    for parted in [Some(','), Some('\t'), Some(';'), None] {
+    for parted in separators(&lines) {
         match table(&lines, parted) {
             Ok(table) => return Ok(table),
             Err(why) => reasons.push(why),
         }
     }
     Err(reasons.pop().unwrap_or_else(|| "it is empty".to_owned()))
+}
+
+/// What may part the columns, the likeliest first: a tab or a semicolon on every line is no accident, a comma may be a
+/// decimal mark.
+fn separators(lines: &[&str]) -> Vec<Option<char>> {
+    let head = &lines[..lines.len().min(SNIFFED)];
+    let always = |mark: &char| !head.is_empty() && head.iter().all(|line| line.contains(*mark));
+    let sure = ['\t', ';'].into_iter().filter(always);
+    sure.chain([',', '\t', ';']).map(Some).chain([None]).collect()
 }
 
 fn table(lines: &[&str], parted: Option<char>) -> Result<Table, String> {
@@ -72,7 +85,9 @@ fn table(lines: &[&str], parted: Option<char>) -> Result<Table, String> {
     if rows.is_empty() {
         return Err("it has names but no rows".to_owned());
     }
-    let table = Table { names: if named { first } else { vec![String::new(); width] }, rows };
+    let names = if named { first } else { vec![String::new(); width] };
+    let mut table = Table { names, rows, written: vec![None; width] };
+    table.read_numbers(if parted == Some(';') { Among::Semicolons } else { Among::Columns });
     // Without names every column has to be numbers, or any text with commas would be a table.
     let numeric = |column: usize| table.share_of_values(column) >= 0.6;
     if (named && (0..width).any(numeric)) || (!named && (0..width).all(numeric)) {
@@ -107,7 +122,34 @@ fn value(cell: &str) -> Option<f64> {
     numbers::number(cell).or_else(|| numbers::size(cell)).or_else(|| times::cell(cell).map(|_| 0.0))
 }
 
+/// The number a cell begins with, and what follows it.
+fn leading_number(cell: &str) -> (&str, &str) {
+    cell.split_at(cell.find(|c: char| !(c.is_ascii_digit() || matches!(c, ',' | '.'))).unwrap_or(cell.len()))
+}
+
 impl Table {
+    /// Writes the numbers of each column as a program reads them.
+    fn read_numbers(&mut self, among: Among) {
+        for column in 0..self.names.len() {
+            // Without a comma, a program's numbers are as a program reads them.
+            if !self.rows.iter().any(|row| row[column].contains(',')) {
+                continue;
+            }
+            let named = numbers::unit_of_name(&self.names[column]);
+            let cells = self.rows.iter().map(|row| leading_number(&row[column]));
+            let cells = cells.map(|(number, rest)| (number, numbers::unit(rest).or(named)));
+            let decided = locale::decide(cells, among);
+            for row in &mut self.rows {
+                let (number, rest) = leading_number(&row[column]);
+                let date = rest.starts_with([' ', '/', '-']) && times::cell(&row[column]).is_some();
+                if let Some(english) = decided.read(number).filter(|_| !date) {
+                    row[column] = format!("{english}{rest}");
+                }
+            }
+            self.written[column] = decided.note;
+        }
+    }
+
     fn share_of_values(&self, column: usize) -> f64 {
         let known = self.rows.iter().filter(|row| value(&row[column]).is_some()).count();
         // W&B leaves cells empty where a run has no sample.
@@ -115,21 +157,25 @@ impl Table {
         if filled == 0 { 0.0 } else { known as f64 / filled as f64 }
     }
 
-    fn column(&self, asked: &str) -> Result<usize, String> {
+    fn column(&self, asked: &str) -> Result<usize, Missing> {
         let by_name = self.names.iter().position(|name| is_named(name, asked));
         let by_number =
             || asked.parse::<usize>().ok().filter(|n| (1..=self.names.len()).contains(n)).map(|n| n - 1);
-        by_name
-            .or_else(by_number)
-            .ok_or_else(|| format!("no column `{asked}` among: {}", self.names.join(", ")))
+        by_name.or_else(by_number).ok_or_else(|| {
+            let why = format!("no column `{asked}` among: {}", self.names.join(", "));
+            if self.names.iter().all(String::is_empty) { Missing::Form(why) } else { Missing::Wanted(why) }
+        })
     }
 }
 
 /// The columns to judge: the one asked for, else the best named; several only where a column is a run (W&B).
-fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Meaning)>, String> {
+fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Meaning)>, Missing> {
     let plain = Meaning { metric: Metric::Rss, rank: 0, unit: None };
     if let Some(asked) = &hints.y {
         let column = table.column(asked)?;
+        if is_share(&table.names[column]) {
+            return Err(Missing::Wanted(in_per_cent(&table.names[column])));
+        }
         return Ok(vec![(column, meaning(&table.names[column]).unwrap_or(plain))]);
     }
     let width = table.names.len();
@@ -143,10 +189,14 @@ fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Meaning)>, Stri
         .collect();
     found.sort_by_key(|(column, meant)| (std::cmp::Reverse(meant.rank), *column));
     let Some(best) = found.first().map(|(column, meant)| (*column, meant.rank)) else {
-        return Err(format!(
-            "no column is named after memory among: {}; name one as y",
-            table.names.join(", ")
-        ));
+        let share = table.names.iter().find(|name| is_share(name) && !is_bound(name));
+        return Err(match share {
+            Some(share) => Missing::Wanted(in_per_cent(share)),
+            None => {
+                let names = table.names.join(", ");
+                Missing::Form(format!("no column is named after memory among: {names}; name one as y"))
+            }
+        });
     };
     let runs = table.names[best.0].contains(" - ");
     found.retain(|(column, meant)| {
@@ -160,18 +210,43 @@ fn is_bound(name: &str) -> bool {
     name.ends_with("__MIN") || name.ends_with("__MAX")
 }
 
-/// W&B's `system/memory` and `gpu.0.memory` are per cent.
+fn in_per_cent(name: &str) -> String {
+    format!(
+        "`{name}` is in per cent of a whole that the file does not tell; export a size, such as W&B's \
+         system.proc.memory.rssMB or gpu.0.memoryAllocatedBytes"
+    )
+}
+
+/// W&B's `system/memory` and `gpu.0.memory` are per cent; others say so.
 fn is_share(name: &str) -> bool {
     let last = name.rsplit(" - ").next().unwrap_or(name);
-    matches!(last, "system/memory" | "system.memory")
+    let lower = last.to_ascii_lowercase();
+    let says_so = ["percent", "pct", "%"].iter().any(|word| lower.contains(word));
+    let memory = ["mem", "ram", "swap"].iter().any(|word| lower.contains(word));
+    (says_so && memory)
+        || matches!(last, "system/memory" | "system.memory")
         || last.starts_with("system") && last.ends_with(".memory")
 }
 
-/// What x is: a column and its kind, or the number of the row.
-fn x_column(table: &Table, hints: &Hints, ys: &[(usize, Meaning)]) -> Result<(Option<usize>, Axis), String> {
+/// What x is.
+struct Place {
+    /// None: the number of the row.
+    column: Option<usize>,
+    axis: Axis,
+    /// What was passed over for it.
+    note: Option<String>,
+}
+
+/// The column to lay the curve over: the one asked for, else the best named of those that order the rows.
+fn x_column(table: &Table, hints: &Hints, ys: &[(usize, Meaning)]) -> Result<Place, Missing> {
     if let Some(asked) = &hints.x {
         let column = table.column(asked)?;
-        return Ok((Some(column), axis_of(&table.names[column]).map_or(Axis::Sample, |(axis, _)| axis)));
+        let name = &table.names[column];
+        if ys.iter().any(|(y, _)| *y == column) || (axis_of(name).is_none() && meaning(name).is_some()) {
+            return Err(Missing::Wanted(format!("`{name}` is memory, which orders nothing; name another x")));
+        }
+        let axis = axis_of(&table.names[column]).map_or(Axis::Sample, |(axis, _)| axis);
+        return Ok(Place { column: Some(column), axis, note: None });
     }
     let is_y = |column: usize| ys.iter().any(|(y, _)| *y == column);
     let free =
@@ -180,18 +255,30 @@ fn x_column(table: &Table, hints: &Hints, ys: &[(usize, Meaning)]) -> Result<(Op
         .filter_map(|column| axis_of(&table.names[column]).map(|(axis, rank)| (rank, column, axis)))
         .collect();
     named.sort_by_key(|(rank, column, _)| (*rank, *column));
-    if let Some((_, column, axis)) = named.first() {
-        return Ok((Some(*column), *axis));
+    let best = named.iter().find(|(_, column, axis)| orders(table, *column, *axis));
+    let passed = named.first().filter(|first| best.is_none_or(|best| best.1 != first.1));
+    let note = passed.map(|(_, column, _)| {
+        format!("`{}` does not order the rows; it is not used as x", table.names[*column])
+    });
+    if let Some((_, column, axis)) = best {
+        return Ok(Place { column: Some(*column), axis: *axis, note });
     }
     let rises = |column: &usize| {
         let values: Vec<f64> = table.rows.iter().filter_map(|row| value(&row[*column])).collect();
         values.len() > 2 && values.windows(2).all(|pair| pair[0] < pair[1])
     };
     let nameless = table.names.iter().all(String::is_empty);
-    Ok(match free().find(rises).filter(|_| nameless) {
-        Some(column) => (Some(column), Axis::Sample),
-        None => (None, Axis::Sample),
-    })
+    Ok(Place { column: free().find(rises).filter(|_| nameless), axis: Axis::Sample, note })
+}
+
+/// Whether a column moves. Seconds must also mostly rise: a column `time` that goes up and down is how long a step took.
+fn orders(table: &Table, column: usize, axis: Axis) -> bool {
+    let filled: Vec<usize> =
+        (0..table.rows.len()).filter(|row| !table.rows[*row][column].is_empty()).collect();
+    let x = x_values(table, &filled, Some(column), axis).0;
+    let moves = x.windows(2).any(|pair| (pair[1] - pair[0]).abs() > 0.0);
+    let falls = x.windows(2).filter(|pair| pair[1] < pair[0]).count();
+    x.len() < 2 || (moves && (axis != Axis::Seconds || falls * 4 <= x.len()))
 }
 
 /// The kind of axis a name means, the better first.
@@ -199,7 +286,8 @@ fn axis_of(name: &str) -> Option<(Axis, u8)> {
     let lower = name.to_ascii_lowercase();
     let parts: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let is = |words: &[&str]| words.iter().any(|word| parts.contains(word));
-    if is(&["step", "steps", "iteration", "iter", "iterations"]) || lower.ends_with("global_step") {
+    if is(&["step", "steps", "iteration", "iter", "iterations", "schritt"]) || lower.ends_with("global_step")
+    {
         Some((Axis::Step, 0))
     } else if is(&[
         "time",
@@ -212,6 +300,10 @@ fn axis_of(name: &str) -> Option<(Axis, u8)> {
         "runtime",
         "t",
         "ts",
+        "zeit",
+        "datum",
+        "zeitstempel",
+        "uhrzeit",
     ]) {
         Some((Axis::Seconds, 1))
     } else if is(&["epoch", "epochs"]) {
@@ -247,7 +339,7 @@ fn curve(
     table: &Table,
     rows: &[usize],
     (column, meant): (usize, &Meaning),
-    (x_column, axis): &(Option<usize>, Axis),
+    place: &Place,
     hints: &Hints,
 ) -> Option<Curve> {
     let rows: Vec<usize> =
@@ -258,16 +350,82 @@ fn curve(
     let first = &table.rows[*rows.first()?][column];
     let y = raw(column);
     let (unit, how) = unit_of(&table.names[column], first, meant, hints, &y);
-    let (x, said_x) = x_values(table, &rows, *x_column, *axis);
+    let (x, said_x) = x_values(table, &rows, place.column, place.axis);
     let name = |column: usize| {
         let name = &table.names[column];
         if name.is_empty() { format!("column {}", column + 1) } else { format!("`{name}`") }
     };
-    let x_name = x_column.map_or_else(|| "the number of the row".to_owned(), name);
-    let notes = vec![format!("y is {}, taken as {}, {how}; x is {x_name}{said_x}", name(column), unit.name)];
+    let x_name = place.column.map_or_else(|| "the number of the row".to_owned(), name);
+    let mut notes =
+        vec![format!("y is {}, taken as {}, {how}; x is {x_name}{said_x}", name(column), unit.name)];
+    notes.extend(place.note.clone());
+    notes.extend(table.written[column].clone());
     let y = y.into_iter().map(|value| value * unit.bytes).collect();
-    let series = beside(table, (column, *x_column), &raw, unit);
-    Some(Curve { axis: *axis, x, y, metric: meant.metric.clone(), series, notes, ..Curve::default() })
+    let series = beside(table, (column, place.column), &raw, unit);
+    let metric = meant.metric.clone();
+    let mut out = Curve { axis: place.axis, x, y, metric, series, notes, ..Curve::default() };
+    lay_passes_in_a_row(&mut out, &epochs(table, &rows));
+    let bound =
+        bound(table, &rows, column, unit).filter(|bound| out.y.iter().all(|y| y <= bound || y.is_nan()));
+    super::set_limit(&mut out, bound);
+    Some(out)
+}
+
+/// What y is held against: `used / limit` in its cells, else `memory.total` beside `memory.used`.
+fn bound(table: &Table, rows: &[usize], y: usize, unit: Unit) -> Option<f64> {
+    let in_cell = |row: &usize| Some(value(table.rows[*row][y].split(" / ").nth(1)?)? * unit.bytes);
+    let column = total_column(table, y);
+    if column.is_none() && !table.rows[*rows.first()?][y].contains(" / ") {
+        return None;
+    }
+    let beside = |row: &usize| {
+        let column = column?;
+        let unit = if numbers::number(&table.rows[*row][column]).is_none() {
+            numbers::BYTES
+        } else {
+            numbers::unit_of_name(&table.names[column]).unwrap_or(unit)
+        };
+        Some(value(&table.rows[*row][column])? * unit.bytes)
+    };
+    let all: Vec<f64> = rows.iter().filter_map(|row| in_cell(row).or_else(|| beside(row))).collect();
+    let first = *all.first()?;
+    (all.len() == rows.len() && all.iter().all(|one| (one - first).abs() <= first * 0.01)).then_some(first)
+}
+
+/// The column named as y, with `total` or `limit` in place of what is used.
+fn total_column(table: &Table, y: usize) -> Option<usize> {
+    let kin = |name: &str| {
+        let words = ["used", "usage", "total", "limit"];
+        let lower = name.to_ascii_lowercase();
+        words.iter().fold(lower.clone(), |name, word| name.replace(word, "*"))
+    };
+    let is_total = |name: &str| {
+        let lower = name.to_ascii_lowercase();
+        lower.contains("total") || lower.contains("limit")
+    };
+    let of_y = kin(&table.names[y]);
+    table.names.iter().position(|name| is_total(name) && of_y.contains('*') && kin(name) == of_y)
+}
+
+/// The epoch of each row, where a column tells it.
+fn epochs(table: &Table, rows: &[usize]) -> Vec<Option<f64>> {
+    let column = table.names.iter().position(|name| is_named(name, "epoch"));
+    rows.iter().map(|row| numbers::number(&table.rows[*row][column?])).collect()
+}
+
+/// Steps that begin anew with each epoch count on.
+fn lay_passes_in_a_row(curve: &mut Curve, epochs: &[Option<f64>]) {
+    if curve.axis != Axis::Step {
+        return;
+    }
+    let at =
+        |((x, y), epoch): ((&f64, &f64), &Option<f64>)| At { x: *x, y: *y, epoch: *epoch, ..At::default() };
+    let points: Vec<At> = curve.x.iter().zip(&curve.y).zip(epochs).map(at).collect();
+    if let [Run { passes: Some(passes), .. }] = passes::runs(&points, Counted::Steps).as_slice() {
+        curve.x.clone_from(&passes.x);
+        curve.context.epoch_steps = Some(passes.steps);
+        curve.notes.push(passes.note.clone());
+    }
 }
 
 fn unit_of(name: &str, first: &str, meant: &Meaning, hints: &Hints, y: &[f64]) -> (Unit, &'static str) {

@@ -4,7 +4,7 @@
 
 use super::memory_names::{Meaning, is_named, meaning};
 use super::numbers;
-use super::{Attempt, Hints};
+use super::{Attempt, Hints, Missing};
 use lowtide_model::{Axis, Curve, Metric};
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub(crate) fn read(bytes: &[u8], hints: &Hints) -> Attempt {
         records += 1;
     }
     if records == 0 {
-        return Err("no record with a right checksum".to_owned());
+        return Err("no record with a right checksum".into());
     }
     let tags: Vec<String> = scalars.keys().cloned().collect();
     let wanted = |tag: &str| match &hints.y {
@@ -45,10 +45,10 @@ pub(crate) fn read(bytes: &[u8], hints: &Hints) -> Attempt {
     found.sort_by_key(|(meant, _)| std::cmp::Reverse(meant.rank));
     if found.is_empty() {
         let some: Vec<&str> = tags.iter().map(String::as_str).take(20).collect();
-        return Err(format!(
-            "no scalar that is named after memory among: {}; name one as y",
-            some.join(", ")
-        ));
+        let names = some.join(", ");
+        return Err(Missing::Wanted(format!(
+            "no scalar that is named after memory among: {names}; name one as y"
+        )));
     }
     Ok(found.into_iter().map(|(_, curve)| curve).collect())
 }

@@ -3,7 +3,7 @@
 use super::numbers::{self, KIB, MIB, Unit};
 use super::times::{self, Moment};
 use super::{Attempt, Hints};
-use lowtide_model::{Axis, Bytes, Curve, Metric};
+use lowtide_model::{Axis, Curve, Metric};
 use std::collections::BTreeMap;
 
 /// A tool's name with its reader.
@@ -51,7 +51,7 @@ fn mprof(text: &str, hints: &Hints) -> Attempt {
         }
     }
     if !lines.contains_key("") {
-        return Err("no MEM lines".to_owned());
+        return Err("no MEM lines".into());
     }
     let note = format!("mprof counts in MiB; taken as {}", unit.name);
     let curve = |(who, (x, y)): (&str, (Vec<f64>, Vec<f64>))| Curve {
@@ -69,7 +69,7 @@ fn mprof(text: &str, hints: &Hints) -> Attempt {
 fn psrecord(text: &str, hints: &Hints) -> Attempt {
     let head = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
     if !(head.contains("Elapsed time") && head.contains("Real (MB)")) {
-        return Err("no line `Elapsed time ... Real (MB)`".to_owned());
+        return Err("no line `Elapsed time ... Real (MB)`".into());
     }
     let unit = unit(hints, MIB);
     let row = |line: &str| {
@@ -127,8 +127,7 @@ impl Rounds {
             } else {
                 curve.notes.push("no times between the rounds; x is their number".to_owned());
             }
-            curve.context.limit = line.limit.filter(|limit| *limit > 0.0).map(Bytes::from_f64);
-            curve.context.limit_from = curve.context.limit.map(|_| "the file".to_owned());
+            super::set_limit(&mut curve, line.limit);
             curve
         };
         self.lines.into_iter().map(curve).collect()
@@ -138,7 +137,7 @@ impl Rounds {
 /// `CONTAINER ID NAME CPU % MEM USAGE / LIMIT ...`, `1.2GiB / 31.3GiB` in each row.
 fn docker_stats(text: &str, hints: &Hints) -> Attempt {
     if !text.contains("MEM USAGE / LIMIT") {
-        return Err("no heading `MEM USAGE / LIMIT`".to_owned());
+        return Err("no heading `MEM USAGE / LIMIT`".into());
     }
     let mut rounds = Rounds::default();
     let mut name_at = 1;
@@ -176,42 +175,40 @@ fn size(cell: &str, hints: &Hints) -> Option<f64> {
 
 /// The line `Mem: total used free shared buff/cache available`.
 fn free(text: &str, hints: &Hints) -> Attempt {
+    let rows =
+        || text.lines().filter_map(|line| Some(line.trim_start().strip_prefix("Mem:")?.split_whitespace()));
+    let total = rows().next().and_then(|mut cells| numbers::number(cells.next()?));
+    let unit = unit(hints, rows().next().map_or(KIB, |_| unit_of_free(total)));
+    // With a column `available`, need is what is not available; older ones have only `used`. What is printed for people
+    // has whole gigabytes in that column and tenths in `used`: one column for the whole file, or it would jump between
+    // the two.
+    let whole = |cell: &str| numbers::number(cell).is_none() && !cell.contains('.');
+    let finer = |cells: &[&str]| matches!(cells, [_, used, _, _, _, available, ..] if whole(available) && !whole(used));
+    let used_is_finer = rows().any(|cells| finer(&cells.collect::<Vec<_>>()));
     let mut rounds = Rounds::default();
-    let mut unit_said = None;
     for line in text.lines() {
         let Some(rest) = line.trim_start().strip_prefix("Mem:") else {
             rounds.other(line);
             continue;
         };
         let cells: Vec<&str> = rest.split_whitespace().collect();
-        let total = cells.first().and_then(|cell| numbers::number(cell));
-        let unit = unit(hints, *unit_said.get_or_insert_with(|| unit_of_free(total)));
         let cell = |at: usize| {
             let cell = cells.get(at)?;
             numbers::number(cell).map(|value| value * unit.bytes).or_else(|| numbers::size(cell))
         };
-        // With a column `available`, need is what is not available; older ones have only `used`.
-        // What is printed for people has whole gigabytes in that column and tenths in `used`, which is the same number.
-        let whole = |at: usize| {
-            cells.get(at).is_some_and(|cell| numbers::number(cell).is_none() && !cell.contains('.'))
-        };
-        let rounded = whole(5) && !whole(1);
-        let need = if let (Some(total), Some(available), false) = (cell(0), cell(5), rounded) {
-            Some(total - available)
-        } else {
-            cell(1)
-        };
+        let not_available = || Some(cell(0)? - cell(5)?);
+        let need = if used_is_finer { cell(1) } else { not_available().or_else(|| cell(1)) };
         if let Some(need) = need {
             rounds.round += 1;
             rounds.add("", need, cell(0));
         }
     }
     if rounds.lines.is_empty() {
-        return Err("no lines `Mem: ...`".to_owned());
+        return Err("no lines `Mem: ...`".into());
     }
-    let unit = unit(hints, unit_said.unwrap_or(KIB));
-    let note =
-        format!("the whole machine: total minus available; numbers without a unit taken as {}", unit.name);
+    let column =
+        if used_is_finer { "`used`, which is finer than `available` here" } else { "total minus available" };
+    let note = format!("the whole machine: {column}; numbers without a unit taken as {}", unit.name);
     Ok(rounds.curves(&Metric::Host, &note))
 }
 
@@ -256,7 +253,7 @@ fn ps(text: &str, hints: &Hints) -> Attempt {
         }
     }
     if columns.is_none() {
-        return Err("no heading with PID and RSS or RES".to_owned());
+        return Err("no heading with PID and RSS or RES".into());
     }
     let note =
         format!("RSS as ps and top print it, numbers without a unit taken as {}", unit(hints, KIB).name);
@@ -291,7 +288,7 @@ fn sar(text: &str, hints: &Hints) -> Attempt {
         }
     }
     if rounds.lines.is_empty() {
-        return Err("no heading with kbmemused".to_owned());
+        return Err("no heading with kbmemused".into());
     }
     let note = format!("the whole machine: kbmemused, taken as {}", unit(hints, KIB).name);
     Ok(rounds.curves(&Metric::Host, &note))
@@ -310,11 +307,11 @@ fn stamped(text: &str, hints: &Hints) -> Attempt {
             rounds.add("", value, None);
             fresh = false;
         } else {
-            return Err("not a time and a number in turn".to_owned());
+            return Err("not a time and a number in turn".into());
         }
     }
     if values.len() < 2 {
-        return Err("not a time and a number in turn".to_owned());
+        return Err("not a time and a number in turn".into());
     }
     let unit = unit(hints, numbers::guess(&values));
     let mut curves = rounds

@@ -1,0 +1,269 @@
+//! What one line of a log says: where it stands (step, epoch, time), how large memory is, and of which rank.
+
+use super::super::Hints;
+use super::super::memory_names::{count_series, is_named, is_other_memory, meaning};
+use super::super::numbers::{self, Found, Unit};
+use super::super::times::{self, Moment};
+
+const STEP_WORDS: &[&str] = &[
+    "step",
+    "global_step",
+    "globalstep",
+    "iter",
+    "iteration",
+    "it",
+    "optimizer_step",
+    "train_step",
+    "schritt",
+    "étape",
+    "etape",
+];
+const SECOND_WORDS: &[&str] = &["elapsed", "seconds", "secs", "sec", "t", "time", "uptime", "runtime"];
+
+/// A size under its name: the number, and the unit if one stands there.
+pub(super) type Size = (String, f64, Option<Unit>);
+
+/// What a line says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Point {
+    pub(super) run: usize,
+    /// The line without its digits: lines that a program prints look alike.
+    pub(super) shape: String,
+    pub(super) asked: Option<f64>,
+    pub(super) step: Option<f64>,
+    /// Steps in a pass: the 83 of `step 12/83`.
+    pub(super) of: Option<f64>,
+    /// The step stands in a progress bar.
+    pub(super) in_bar: bool,
+    pub(super) epoch: Option<f64>,
+    /// The epoch of the last line that named one.
+    pub(super) under_epoch: Option<f64>,
+    pub(super) pid: Option<f64>,
+    pub(super) seconds: Option<f64>,
+    pub(super) moment: Option<Moment>,
+    pub(super) rank: Option<u32>,
+    /// Step and epoch of the line above, which holds no size.
+    pub(super) above: Option<(Option<f64>, Option<f64>)>,
+    pub(super) sizes: Vec<Size>,
+    /// Memory stands on the line in per cent.
+    pub(super) per_cent: bool,
+    /// What sizes are held against on the same line: the 62.5 of `RAM 12.3GB/62.5GB`.
+    pub(super) bounds: Vec<Size>,
+    pub(super) counts: Vec<(&'static str, f64)>,
+}
+
+/// A count over a stretch of steps: `Steps 10-80:  6,529 tensors`.
+pub(super) struct Stretch {
+    pub(super) series: &'static str,
+    pub(super) from: f64,
+    pub(super) to: f64,
+    pub(super) count: f64,
+}
+
+pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
+    let mut point =
+        Point { moment: times::find(line), shape: shape(line), rank: rank(line), ..Point::default() };
+    let mut last_size: Option<(&Found<'_>, String)> = None;
+    for (number, item) in found.iter().enumerate() {
+        let key = item.key.trim_matches(['.', '/', '-']).to_ascii_lowercase();
+        let short = key.rsplit(['/', '.']).next().unwrap_or(&key).to_owned();
+        let bare = item.unit.is_none();
+        let bounds = last_size.take().filter(|(size, _)| is_bound(line, size, item));
+        if let Some((_, name)) = bounds {
+            point.bounds.push((name, item.value, item.unit));
+        } else if hints.x.as_deref().is_some_and(|asked| is_named(&key, asked)) {
+            point.asked = Some(item.value);
+        } else if bare && STEP_WORDS.contains(&short.as_str()) {
+            point.of = if point.step.is_none() { whole_of(item) } else { point.of };
+            point.step = point.step.or(Some(item.value * thousands(item)));
+        } else if bare && short == "epoch" {
+            point.epoch = point.epoch.or(Some(item.value));
+        } else if bare && short == "pid" {
+            point.pid = Some(item.value);
+        } else if bare && SECOND_WORDS.contains(&short.as_str()) && !item.rest.starts_with([':', '-', '/']) {
+            point.seconds = point.seconds.or(Some(item.value));
+        } else if let Some(series) = count_of(item, &key) {
+            point.counts.push((series, item.value));
+        } else {
+            // `12.3/62.5 GB`: the unit of the bound is the unit of both.
+            let bound = found.get(number + 1).filter(|next| is_bound(line, item, next));
+            let item = &Found { unit: item.unit.or_else(|| bound?.unit), ..item.clone() };
+            let name = full_name(line, item, &key);
+            point.per_cent |= item.percent && meaning(&name).is_some();
+            if let Some(size) = size_in(item, &name, hints) {
+                last_size = Some((&found[number], size.0.clone()));
+                point.sizes.push(size);
+            }
+        }
+    }
+    let bar = found.iter().find(|item| in_bar(item));
+    if let Some(counted) = bar.or_else(|| found.iter().find(|item| in_brackets(line, item)))
+        && point.step.is_none()
+    {
+        (point.step, point.of, point.in_bar) = (Some(counted.value), whole_of(counted), bar.is_some());
+    }
+    point
+}
+
+/// Words before a name that say of what, or which.
+const QUALIFIERS: &[&str] = &[
+    "gpu",
+    "cuda",
+    "vram",
+    "cpu",
+    "host",
+    "available",
+    "avail",
+    "free",
+    "peak",
+    "max",
+    "maximum",
+    "current",
+    "total",
+    "virtual",
+    "swap",
+    "cached",
+    "shared",
+    "memory",
+    "mem",
+    "ram",
+];
+
+/// What DeepSpeed's `see_memory_usage` prints: memory allocated, and memory that the allocator caches.
+const DEEPSPEED: &[(&str, &str)] = &[
+    ("ma", "gpu allocated"),
+    ("ca", "gpu reserved"),
+    ("max_ma", "gpu peak allocated"),
+    ("max_ca", "gpu peak reserved"),
+];
+
+/// The name with the words before it that belong to it: `gpu alloc`, `available memory`, `cpu virtual memory used`.
+fn full_name(line: &str, item: &Found<'_>, key: &str) -> String {
+    if let Some((_, name)) = DEEPSPEED.iter().find(|(short, _)| *short == key && line.contains("Max_CA")) {
+        return (*name).to_owned();
+    }
+    let mut left = &line[..item.key_at];
+    if ["used", "usage", "free", "available"].contains(&key) {
+        left = left.trim_end_matches([' ', ':']);
+    }
+    let mut name = key.to_owned();
+    while !name.is_empty() {
+        left = left.trim_end_matches(' ');
+        let start = left
+            .rfind(|c: char| !c.is_ascii_alphabetic())
+            .map_or(0, |at| at + left[at..].chars().next().map_or(1, char::len_utf8));
+        let word = left[start..].to_ascii_lowercase();
+        if !QUALIFIERS.contains(&word.as_str()) {
+            break;
+        }
+        name = format!("{word} {name}");
+        left = &left[..start];
+    }
+    name
+}
+
+/// Whether `next` is what `size` is held against: `12.3GB/62.5GB`, `2,000 MB of 32,000 MB`.
+fn is_bound(line: &str, size: &Found<'_>, next: &Found<'_>) -> bool {
+    let between = line.get(line.len() - size.rest.len()..next.at).unwrap_or("").trim_start();
+    let between =
+        if size.unit.is_some() { between.strip_prefix(size.after).unwrap_or(between) } else { between };
+    let sizes = next.unit.is_some_and(|unit| unit.bytes > 1.0);
+    sizes && !next.percent && ["/", "of", "out of"].contains(&between.trim())
+}
+
+/// `step 5k`.
+fn thousands(item: &Found<'_>) -> f64 {
+    let rest = item.rest.strip_prefix(['k', 'K']);
+    if rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric)) { 1000.0 } else { 1.0 }
+}
+
+/// The rank that wrote a line: `[rank1]`, `rank 1:`, `rank=1`.
+fn rank(line: &str) -> Option<u32> {
+    if !["rank", "Rank", "RANK"].iter().any(|word| line.contains(word)) {
+        return None;
+    }
+    let lower = line.to_ascii_lowercase();
+    let mut from = 0;
+    while let Some(at) = lower.get(from..)?.find("rank").map(|at| at + from) {
+        from = at + 4;
+        let whole = !lower[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let rest = lower[from..].trim_start_matches([' ', ':', '=', '#']);
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        if whole && end > 0 {
+            return rest[..end].parse().ok();
+        }
+    }
+    None
+}
+
+/// The 83 of `12/83` and `12/   83`.
+fn whole_of(item: &Found<'_>) -> Option<f64> {
+    let rest = item.rest.strip_prefix('/')?.trim_start();
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    numbers::number(&rest[..end]).filter(|whole| *whole >= item.value)
+}
+
+/// The step of a progress bar: `12%|###   | 83/663 [00:12<01:23,  2.1it/s]`, `83/663 [====>.....]`.
+fn in_bar(item: &Found<'_>) -> bool {
+    let whole = item.rest.strip_prefix('/').unwrap_or("");
+    let after = whole.trim_start_matches(|c: char| c.is_ascii_digit());
+    after.len() < whole.len() && after.trim_start().starts_with('[')
+}
+
+/// The step in brackets after an epoch: `Epoch [1][50/2500]`.
+fn in_brackets(line: &str, item: &Found<'_>) -> bool {
+    item.key.is_empty() && line[..item.at].trim_end().ends_with('[') && whole_of(item).is_some()
+}
+
+fn shape(line: &str) -> String {
+    let digits = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '+' | '-') || c.is_whitespace();
+    line.chars().filter(|c| !digits(*c)).take(80).collect()
+}
+
+fn count_of(item: &Found<'_>, key: &str) -> Option<&'static str> {
+    let after = item.after.to_ascii_lowercase();
+    let counted =
+        count_series(&after).filter(|_| ["tensors", "objects", "workers"].contains(&after.as_str()));
+    counted.or_else(|| count_series(key).filter(|_| item.unit.is_none()))
+}
+
+/// A level of memory: no change (`+1,607 MB`), no share, and either a unit or a name that means memory.
+fn size_in(item: &Found<'_>, name: &str, hints: &Hints) -> Option<Size> {
+    if item.signed || item.percent {
+        return None;
+    }
+    let key = name.rsplit(' ').next().unwrap_or(name);
+    if hints.y.as_deref().is_some_and(|asked| is_named(name, asked) || is_named(key, asked)) {
+        return Some((name.to_owned(), item.value, item.unit.or_else(|| numbers::unit_of_name(key))));
+    }
+    // The kernel writes kB and means 1,024 bytes.
+    let kernels = ["vmrss", "vmhwm", "vmswap", "rssanon", "pss_", "private_"];
+    let kernels = kernels.iter().any(|start| key.starts_with(start));
+    let unit =
+        item.unit.map(|unit| if kernels && (unit.bytes - 1e3).abs() < 0.5 { numbers::KIB } else { unit });
+    // A word that is itself a unit is the tail of another size.
+    let named = numbers::unit(key).is_none();
+    match (meaning(name), unit) {
+        (None, Some(unit)) if unit.bytes > 1.0 => {
+            let name = if is_other_memory(name) && named { name } else { "" };
+            Some((name.to_owned(), item.value, Some(unit)))
+        }
+        (Some(_), Some(unit)) => Some(((if named { name } else { "" }).to_owned(), item.value, Some(unit))),
+        (Some(meant), None) if named => Some((name.to_owned(), item.value, meant.unit)),
+        _ => None,
+    }
+}
+
+/// `Steps 10-80: 6,529 tensors`, `Steps 90+: 7,070 tensors`.
+pub(super) fn stretch(found: &[Found<'_>]) -> Option<Stretch> {
+    let first = found.first().filter(|item| item.key.eq_ignore_ascii_case("steps"))?;
+    let counted = found.iter().find_map(|item| Some((count_of(item, "")?, item.value)))?;
+    let to = if first.rest.starts_with('+') {
+        f64::INFINITY
+    } else if first.rest.starts_with(['-', '–', '.']) {
+        found.get(1)?.value
+    } else {
+        return None;
+    };
+    Some(Stretch { series: counted.0, from: first.value, to, count: counted.1 })
+}
