@@ -105,7 +105,7 @@ impl Story<'_> {
     /// What still has weight and what it says will come.
     pub(crate) fn explanations(&self) -> Vec<Explanation> {
         let o = self.seen.odds;
-        let growing = (o.rising + o.open).max(1e-9);
+        let growing = o.rising + o.open;
         let pass = pass(self.context, self.axis);
         let mut all: Vec<(Kind, f64)> = match self.kind {
             Kind::TooEarly if self.seen.because == Because::PeakInFewSamples => {
