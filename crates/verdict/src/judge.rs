@@ -325,6 +325,7 @@ impl Judge {
             settled_at: facts.knee.map(settled),
             bytes_per_example: fill.filter(|_| kind == Kind::CacheFill).map(|f| f.bytes_per_example),
             matters: story.matters(),
+            in_first_pass: seen.because == Because::InsideFirstPass,
             follows: periods.follows().map(|period| period.name).or(periods.saw_tooth()),
             drawing: if self.drawn { story.drawing(&self.need) } else { Drawing::default() },
             explanations: story.explanations(),

@@ -232,6 +232,9 @@ pub struct Verdict {
     /// The arithmetic of the fill, for other data-set sizes. Not part of the JSON.
     #[serde(skip)]
     pub fill: Option<crate::budget::Fill>,
+    /// Whether it ends inside a first pass over the data whose length is known. Not part of the JSON; the evidence says it.
+    #[serde(skip)]
+    pub in_first_pass: bool,
     /// What growth or a saw-tooth lines up with. Not part of the JSON; the evidence says it.
     #[serde(skip)]
     pub follows: Option<&'static str>,

@@ -120,8 +120,7 @@ impl Session<'_> {
         let verdict = self.judging.now();
         let of_memory = !is_of_a_gpu(&verdict);
         let fills_on = of_memory && verdict.verdict == Kind::CacheFill && verdict.settled_at.is_none();
-        let fill = verdict.explanations.iter().any(|explanation| explanation.kind == Kind::CacheFill);
-        let stands = fills_on || verdict.group == Group::TooEarly && fill;
+        let stands = fills_on || verdict.in_first_pass;
         let ruled_out = of_memory && verdict.group == Group::Leak;
         if !ruled_out && (stands || watch.is_in_first_pass()) { Again::MayRefill } else { Again::Helps }
     }
