@@ -23,6 +23,7 @@ mod guard;
 mod judge;
 mod killed;
 mod levels;
+mod lines;
 mod live;
 mod lives;
 mod marks;

@@ -1,31 +1,25 @@
-//! Makes all text of a verdict: the answer first, each evidence line with a number that can be checked, what it is
-//! not, one action, one test that could prove it wrong.
+//! The answer of a verdict in words, and what all its sentences share: places, lengths, rates.
 //!
-//! One place for all sentences, so that two commands can't tell the same thing differently. Not here: any decision.
+//! Each kind has its sentences in one place, so that two commands can't tell the same thing differently: the answer here, the
+//! evidence in `lines`, what it is not and what to do in `outlook`. Not here: any decision.
 
 use crate::assess::{Assessment, Because};
 use crate::budget::{Fill, pass};
 use crate::facts::Facts;
 use crate::periods::{Periods, evaluations};
-use crate::phrases::{both, counted, duration, moved, number, parted, size};
+use crate::phrases::{counted, duration, number, size};
 use crate::shapes::Shape;
 use crate::verdict::{Fits, Forecast, Kind, Outcome};
 use lowtide_model::{Axis, Context, Metric};
 
-/// Data-set sizes people ask for next, and as many of them as fit into a line.
-const SIZES: [f64; 5] = [500.0, 1000.0, 2000.0, 5000.0, 10_000.0];
-const SIZES_SHOWN: usize = 3;
-
 /// A rise that is over within this part of a curve is its start.
-const START: f64 = 0.1;
+pub(crate) const START: f64 = 0.1;
 
 /// A floor that moves by more than this part of itself stays at no level that could be told.
 pub(crate) const NOT_ONE_LEVEL: f64 = 0.1;
 
 /// A floor falls if its end is lower by this part of all that it moved.
 const MOST_OF_IT: f64 = 0.7;
-/// What came within a short first pass is worth a line from this part of all on.
-const CACHE_PART: f64 = 0.05;
 
 /// All a sentence may need.
 pub(crate) struct Story<'a> {
@@ -102,7 +96,7 @@ impl Story<'_> {
     }
 
     /// The rate with its interval, where the interval says more than the rate.
-    fn rate_between(&self) -> String {
+    pub(crate) fn rate_between(&self) -> String {
         let g = &self.facts.growth;
         let (_, x) = self.pace_unit();
         let at = |rate: f64| size(rate * x);
@@ -345,252 +339,6 @@ impl Story<'_> {
     pub(crate) fn matches_pass(&self) -> Option<bool> {
         let (knee, pass) = (self.facts.knee?.0, pass(self.context, self.axis)?);
         Some(knee_matches(knee, pass, self.facts, self.seen.floor.len()))
-    }
-
-    /// Lines that each hold a number.
-    pub(crate) fn evidence(&self) -> Vec<String> {
-        let f = self.facts;
-        let mut lines = vec![self.course_line()];
-        if self.kind.group() != crate::Group::Flat && f.growth.rate > 0.0 {
-            lines.push(format!("while it grew, it grew by {}", self.rate_between()));
-        }
-        lines.extend(self.knee_line());
-        lines.extend(self.restart_line());
-        lines.extend(self.pass_line());
-        lines.extend(self.fill_line());
-        lines.extend(self.short_pass_line());
-        lines.extend(self.beyond_line());
-        lines.extend(self.matters());
-        lines.extend(self.count_line());
-        lines.extend(self.wave_lines());
-        lines.extend(self.periods.lines());
-        let said = self.periods.follows().is_some_and(|period| period.name == "save");
-        if let Some(e) = self.seen.events.filter(|_| !said) {
-            let (share, rest) = match 100.0 * e.across {
-                all if all >= 99.5 => ("all".to_owned(), ""),
-                share => (format!("{share:.0} %"), ", the rest between them"),
-            };
-            let events = counted(e.events as f64, self.event());
-            lines.push(format!("{share} of the growth happened across {events}{rest}"));
-        }
-        lines.extend(self.forecast.map(|forecast| self.forecast_line(forecast)));
-        lines
-    }
-
-    /// What was looked at, and where the floor went.
-    fn course_line(&self) -> String {
-        let f = self.facts;
-        let samples = counted(self.seen.samples as f64, "sample");
-        let seen = match self.axis {
-            Axis::Sample => samples,
-            Axis::Step | Axis::Seconds | Axis::Epoch if f.last > f.first => {
-                format!("{samples} from {} to {}", self.place(f.first), self.place(f.last))
-            }
-            Axis::Step | Axis::Seconds | Axis::Epoch => format!("{samples} at {}", self.place(f.first)),
-        };
-        let started = f.after_start - f.start > 2.0 * self.bound();
-        let floor = if self.kind.group() == crate::Group::Flat && started {
-            let after = match self.bound() {
-                bound if bound < 1.0 => "did not move".to_owned(),
-                bound => format!("moved by {}", size(bound)),
-            };
-            let (from, to) = (size(f.start), size(f.after_start));
-            format!("the floor rose from {from} to {to} in the first tenth and {after} after it")
-        } else if size(f.start) == size(f.end) {
-            format!("the floor stayed at {}", size(f.end))
-        } else {
-            format!("the floor went from {} to {}", size(f.start), size(f.end))
-        };
-        format!("{seen}; {floor}")
-    }
-
-    fn knee_line(&self) -> Option<String> {
-        let f = self.facts;
-        let (x, level) = f.knee?;
-        let share = 100.0 * (f.last - x) / (f.last - f.first).max(f64::MIN_POSITIVE);
-        Some(format!(
-            "growth ended at {} at {}; in the {share:.0} % after it the floor {}",
-            self.place(x),
-            size(level),
-            moved(f.end - level)
-        ))
-    }
-
-    fn restart_line(&self) -> Option<String> {
-        let restarts = self.context.restarts.filter(|restarts| *restarts >= 1.0)?;
-        let who = if self.seen.because == Because::EveryLifeClimbs {
-            "every life climbs until it ends"
-        } else {
-            "the longest life is the one told here"
-        };
-        Some(format!("the curve holds {}; {who}", counted(restarts, "restart")))
-    }
-
-    fn forecast_line(&self, forecast: &Forecast) -> String {
-        let (low, high) = (self.place(forecast.low), self.place(forecast.high));
-        let between = if low == high { String::new() } else { format!(" (between {low} and {high})") };
-        format!("at this rate {} is reached {}{between}", size(forecast.limit_bytes), self.when(forecast))
-    }
-
-    /// What stands above the floor or beside it.
-    fn wave_lines(&self) -> Vec<String> {
-        let f = self.facts;
-        let mut lines = Vec::new();
-        if self.unusable > 0 {
-            lines.push(format!(
-                "{} could not be used: not a number, or beyond any memory",
-                counted(self.unusable as f64, "sample")
-            ));
-        }
-        // Less than a hundredth of the floor is no peak that anybody plans for.
-        let peaks = if f.peak_most < 0.01 * f.end { 0 } else { f.peaks };
-        match peaks {
-            0 => {}
-            1 => lines.push(format!("1 sample stands {} above the floor", size(f.peak_most))),
-            peaks => lines.push(format!(
-                "{} samples stand above the floor, by {} typically, {} at most",
-                number(peaks as f64),
-                size(f.peak_height),
-                size(f.peak_most)
-            )),
-        }
-        lines.extend(self.file_line());
-        lines
-    }
-
-    /// What file pages did beside a need that is flat.
-    fn file_line(&self) -> Option<String> {
-        let grown = size(self.file_grown?);
-        match self.kind {
-            Kind::PageCache => Some(format!(
-                "file pages grew by {grown} while anonymous memory moved by {}",
-                size(self.bound())
-            )),
-            Kind::Steady | Kind::Spikes => Some(format!(
-                "beside it {grown} of file pages came in, which the kernel takes back (page cache)"
-            )),
-            Kind::Leak
-            | Kind::CacheFill
-            | Kind::WarmUp
-            | Kind::AllocatorKept
-            | Kind::WorkerCopies
-            | Kind::TooEarly => None,
-        }
-    }
-
-    /// How long a pass is, with the division where it is one.
-    fn pass_words(&self, pass: f64) -> String {
-        let c = self.context;
-        let length = self.length(pass);
-        let told = c.epoch_steps.is_some() || self.axis != Axis::Step;
-        let Some((examples, batch)) = c.examples.zip(c.batch).filter(|_| !told) else {
-            return format!("one pass over the data is {length}");
-        };
-        let by: Vec<String> = std::iter::once(batch).chain(c.accum).chain(c.world_size).map(number).collect();
-        let by = if by.len() > 1 { format!("({})", by.join(" x ")) } else { by.join("") };
-        format!("one pass over the data is {} / {by} = {length}", number(examples))
-    }
-
-    fn pass_line(&self) -> Option<String> {
-        let pass = pass(self.context, self.axis)?;
-        let words = self.pass_words(pass);
-        Some(match self.matches_pass() {
-            Some(true) => format!("{words}: growth ended there"),
-            Some(false) => format!(
-                "the numbers don't match: {words}, and growth ended at {}; check examples, batch and accumulation",
-                self.knee()
-            ),
-            None if self.facts.last < pass => {
-                format!("{words}; this curve ends before, at {}", self.place(self.facts.last))
-            }
-            None => {
-                let first = self.first_pass_line(pass).unwrap_or_default();
-                format!("{words}; the curve covers {} of them{first}", number(self.facts.last / pass))
-            }
-        })
-    }
-
-    /// What the first pass added, where a leak goes on after it.
-    fn first_pass_line(&self, pass: f64) -> Option<String> {
-        let (f, floor) = (self.facts, &self.seen.floor);
-        let at = floor.y.get(floor.x.partition_point(|x| *x < pass))?;
-        let (first, later) = (at - f.start, f.end - at);
-        let passes = (f.last - pass) / pass;
-        // As much in every pass is one growth; a first pass that added much more was a fill with a leak under it.
-        let fill =
-            self.kind == Kind::Leak && self.seen.events.is_none() && first > 2.0 * later / passes.max(1.0);
-        fill.then(|| format!(": the first added {}, those after it {} so far", size(first), size(later)))
-    }
-
-    fn fill_line(&self) -> Option<String> {
-        let fill = self.fill.filter(|_| matches!(self.kind, Kind::CacheFill | Kind::TooEarly))?;
-        let needs = |n: f64| format!("; {} need {}", counted(n, "example"), size(fill.needs(n)));
-        let each = size(fill.bytes_per_example);
-        Some(format!("{each} per example{}", fill.examples.map(needs).unwrap_or_default()))
-    }
-
-    /// A small data set is in memory before anybody looks: what came within its first pass may be a cache of it, and a larger
-    /// one would need more.
-    fn short_pass_line(&self) -> Option<String> {
-        let (f, pass) = (self.facts, pass(self.context, self.axis)?);
-        let examples = self.context.examples.filter(|_| self.kind.group() == crate::Group::Flat)?;
-        let came = f.after_start - f.start;
-        let short = pass <= START * (f.last - f.first) && came > (2.0 * self.bound()).max(CACHE_PART * f.end);
-        let more = 10.0 * examples;
-        short.then(|| {
-            format!(
-                "{} came within the first pass over the data ({}): if that is a cache of examples, {} need about {}",
-                size(came),
-                self.length(pass),
-                counted(more, "example"),
-                size((came / examples).mul_add(more, f.start))
-            )
-        })
-    }
-
-    /// Why growth is more than a cache of examples.
-    fn beyond_line(&self) -> Option<String> {
-        let (each, largest) = self.beyond.filter(|_| self.seen.because == Because::MoreThanData)?;
-        Some(format!(
-            "each example keeps {}, and the largest one decodes to {}: more than a cache of examples could hold",
-            size(each),
-            size(largest)
-        ))
-    }
-
-    /// What other data sets need, and the largest that fits.
-    pub(crate) fn matters(&self) -> Option<String> {
-        let able = |fill: &Fill| {
-            fill.bytes_per_example > 0.0 && matches!(self.kind, Kind::CacheFill | Kind::TooEarly)
-        };
-        let fill = self.fill.filter(able)?;
-        let own = fill.examples.unwrap_or(0.0);
-        let next = SIZES.into_iter().filter(|size| *size > own).take(SIZES_SHOWN);
-        let mut parts: Vec<String> =
-            next.map(|n| format!("{} examples need {}", parted(n), both(fill.needs(n)))).collect();
-        if let Some(limit) = self.outcome.limit_bytes {
-            parts.push(format!("{} fill {}", parted(fill.fits(limit)), both(limit)));
-        }
-        let doubt = if self.kind == Kind::TooEarly { "if it is a fill, " } else { "" };
-        Some(format!("{doubt}memory depends on the data set: {}", parts.join("; ")))
-    }
-
-    fn count_line(&self) -> Option<String> {
-        let count = self.count.as_ref()?;
-        let name = count.name.replace('_', " ");
-        Some(match count.changed {
-            Some((a, b)) => format!(
-                "{name} changed once, from {} to {}, between {} and {}",
-                number(count.first),
-                number(count.last),
-                self.place(a),
-                self.place(b)
-            ),
-            None if (count.last - count.first).abs() < f64::EPSILON => {
-                format!("{name} stayed at {}", number(count.last))
-            }
-            None => format!("{name} went from {} to {}", number(count.first), number(count.last)),
-        })
     }
 }
 

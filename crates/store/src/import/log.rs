@@ -56,15 +56,11 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
         let title = if names.len() > 1 { name.as_str() } else { "" };
         for (rank, points) in by_rank(&log.points, name) {
             match of_one(&log, points, name, hints) {
-                Ok(found) => curves.extend(found.into_iter().map(|curve| Curve {
-                    name: [&rank, title, &curve.name].into_iter().filter(|word| !word.is_empty()).fold(
-                        String::new(),
-                        |all, word| {
-                            if all.is_empty() { word.to_owned() } else { format!("{all}, {word}") }
-                        },
-                    ),
-                    ..curve
-                })),
+                Ok(found) => curves.extend(
+                    found
+                        .into_iter()
+                        .map(|curve| Curve { name: named(&[&rank, title, &curve.name]), ..curve }),
+                ),
                 Err(missing) => failed = Some(missing),
             }
         }
@@ -73,6 +69,12 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
         Some(missing) => Err(missing),
         None => Ok(curves),
     }
+}
+
+/// The words that are there, in a row.
+fn named(words: &[&str]) -> String {
+    let there = words.iter().copied().filter(|word| !word.is_empty());
+    there.collect::<Vec<_>>().join(", ")
 }
 
 /// The points with a size under this name, of each rank that wrote them.
