@@ -9,11 +9,11 @@ use crate::gaps::Asleep;
 use crate::judge::Judge;
 use crate::live::{LiveJudge, feed};
 use crate::marks::Places;
-use crate::phrases::{counted, number, size};
+use crate::phrases::{counted, duration, number, size};
 use crate::roles::RoleFound;
 use crate::track::Track;
 use crate::verdict::{Fits, Group, Kind, ProcessNamed, Verdict};
-use lowtide_model::{Axis, Bytes, Context, ProcKey, Recording, Role};
+use lowtide_model::{Axis, Bytes, Context, ProcKey, Recording, Role, RunState};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -56,6 +56,11 @@ pub fn judge_recording_with(recording: &Recording, asked: Context) -> RunVerdict
         judge.now = judge.now.max(ended.seconds());
     }
     let mut verdict = judge.verdict();
+    if recording.meta.state == Some(RunState::CutOff) {
+        let line =
+            format!("the recording was cut off after {}: the job may have run on", duration(judge.now));
+        verdict.main.evidence.push(line);
+    }
     let name = Some(recording.meta.name.clone()).filter(|n| !n.is_empty());
     verdict.main.file.clone_from(&name);
     verdict.findings.iter_mut().for_each(|f| f.file.clone_from(&name));

@@ -113,7 +113,10 @@ fn a_recording_cut_off_near_its_limit_is_tight_and_at_it_exceeds() {
     );
     assert!(at.evidence.iter().any(|l| l.contains("(98 %), the limit of cgroup /job")), "{:?}", at.evidence);
     assert_eq!(cut(930).outcome.is, Fits::Tight);
-    assert_eq!(cut(500).outcome.death, None);
+    let early = cut(500);
+    assert_eq!(early.outcome.death, None);
+    let said = |line: &String| line.starts_with("the recording was cut off after 1.6 min");
+    assert!(early.evidence.iter().any(said), "{:?}", early.evidence);
 }
 
 #[test]
