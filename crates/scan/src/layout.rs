@@ -75,25 +75,52 @@ pub(crate) fn is_anonymous(mapping: &Mapping) -> bool {
     private && (mapping.name.is_empty() || mapping.name == "[heap]" || mapping.name.starts_with("[anon"))
 }
 
+/// Mappings that follow each other without a gap. One block may lie in several: whoever gives the kernel advice about a part
+/// of it (numpy asks for huge pages behind the head of a large array) cuts its mapping in two.
+#[derive(Default)]
+struct Stretch {
+    /// Where its mappings begin, and where the last one ends.
+    starts: Vec<u64>,
+    end: u64,
+    /// Its resident runs.
+    runs: Vec<(u64, u64)>,
+}
+
+impl Stretch {
+    fn add(&mut self, mapping: &Mapping, runs: Vec<(u64, u64)>) {
+        self.starts.push(mapping.start);
+        self.end = mapping.end;
+        self.runs.extend(runs);
+    }
+
+    fn end(&self) -> Option<u64> {
+        (!self.starts.is_empty()).then_some(self.end)
+    }
+}
+
 /// Goes over all mappings.
 pub(crate) fn layout(reader: &Reader<'_>, facts: &Facts, pool: Option<u64>) -> Layout {
     let mut found = Layout::default();
     let mappings = reader.memory().mappings();
     let mut finder = Finder { reader, pool, heads: Heads::default(), found: &mut found };
+    let mut stretch = Stretch::default();
     for (at, mapping) in mappings.iter().enumerate() {
         let guard = at.checked_sub(1).map(|before| &mappings[before]);
-        if is_stack(reader, mapping, guard, facts) {
+        let stack = is_stack(reader, mapping, guard, facts);
+        let pieces = !stack && is_anonymous(mapping) && mapping.name != "[heap]";
+        if !pieces || stretch.end() != Some(mapping.start) {
+            finder.pieces(&std::mem::take(&mut stretch));
+        }
+        if stack {
             finder.found.stacks.push((mapping.start, mapping.end));
+        } else if pieces {
+            stretch.add(mapping, finder.present(mapping));
         } else if is_anonymous(mapping) {
-            let runs = reader.memory().present(mapping.start, mapping.end);
-            finder.found.resident.add(&runs);
-            if mapping.name == "[heap]" {
-                finder.main_heap(mapping);
-            } else {
-                finder.pieces(mapping, &runs);
-            }
+            finder.present(mapping);
+            finder.main_heap(mapping);
         }
     }
+    finder.pieces(&stretch);
     found
 }
 
@@ -161,16 +188,24 @@ impl Finder<'_, '_> {
         }
     }
 
-    fn pieces(&mut self, mapping: &Mapping, runs: &[(u64, u64)]) {
-        let mut at = mapping.start;
-        // After a piece that is understood the next one must begin; elsewhere a look-alike needs more proof.
-        let mut sure = true;
-        for (start, end) in runs {
+    /// The resident runs of a mapping, counted as such.
+    fn present(&mut self, mapping: &Mapping) -> Vec<(u64, u64)> {
+        let runs = self.reader.memory().present(mapping.start, mapping.end);
+        self.found.resident.add(&runs);
+        runs
+    }
+
+    fn pieces(&mut self, stretch: &Stretch) {
+        // After a piece that is understood the next one must begin, as at the beginning of a mapping; elsewhere a look-alike
+        // needs more proof.
+        let (mut at, mut sure) = (0, false);
+        for (start, end) in &stretch.runs {
             if at < *start {
-                (at, sure) = (*start, *start == mapping.start);
+                (at, sure) = (*start, false);
             }
             while at < *end {
-                match self.piece(at, mapping.end, sure) {
+                let sure_here = sure || stretch.starts.binary_search(&at).is_ok();
+                match self.piece(at, stretch.end, sure_here) {
                     Some(next) => (at, sure) = (next, true),
                     None => (at, sure) = (at + PAGE, false),
                 }

@@ -113,13 +113,18 @@ impl Pages {
                 ..ScanArgument::default()
             };
             let count = scan_once(&self.pagemap, &mut argument)?;
+            let from = at;
             for region in found.iter().take(count) {
-                push(runs, region.start, region.end);
+                if region.end > at {
+                    push(runs, region.start.max(at), region.end);
+                    at = region.end;
+                }
             }
-            if argument.walk_end <= at {
+            // A call that ran out of room may say that it walked less far than what it gave: what it gave counts.
+            at = at.max(argument.walk_end);
+            if at == from {
                 break;
             }
-            at = argument.walk_end;
         }
         Ok(())
     }
