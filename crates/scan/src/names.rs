@@ -1,6 +1,6 @@
-//! Names a person knows: texts, and the keys of dicts. ASCII only; values of the user's data are never kept.
+//! Names a person knows: texts, and the keys of dicts. Values of the user's data are never kept.
 
-use crate::reader::{Reader, plausible, word};
+use crate::reader::{Reader, is_readable, plausible, word};
 use crate::types::Version;
 use rustc_hash::FxHashMap;
 
@@ -14,7 +14,7 @@ pub(crate) const DICT_USED: u64 = 16;
 pub(crate) const DICT_KEYS: u64 = 32;
 pub(crate) const DICT_VALUES: u64 = 40;
 
-/// The text of a plain ASCII `str`.
+/// The text of a plain `str`.
 pub(crate) fn text(reader: &Reader<'_>, version: Version, address: u64) -> Option<String> {
     if !plausible(address) {
         return None;
@@ -22,9 +22,28 @@ pub(crate) fn text(reader: &Reader<'_>, version: Version, address: u64) -> Optio
     let length = reader.word(address + 16).filter(|length| (1..=LONGEST).contains(length))?;
     let begin = address + if version >= Version(3, 12) { 40 } else { 48 };
     let mut bytes = vec![0; length as usize + 1];
-    let fine = reader.cached(begin, &mut bytes) && bytes.pop() == Some(0);
-    (fine && bytes.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' '))
-        .then(|| String::from_utf8_lossy(&bytes).into_owned())
+    let fine = reader.cached(begin, &mut bytes) && bytes.pop() == Some(0) && bytes.is_ascii();
+    let ascii = fine.then(|| String::from_utf8(bytes).ok()).flatten().filter(|text| is_readable(text));
+    ascii.or_else(|| wide_text(reader, (address, begin), length))
+}
+
+/// The text of a `str` with other letters than ASCII: behind two more words (three before 3.12), with one, two or four bytes a
+/// letter.
+fn wide_text(reader: &Reader<'_>, (address, begin): (u64, u64), length: u64) -> Option<String> {
+    let more = begin - address - 24;
+    let state = reader.word(address + 32)?;
+    // Width, "in one piece", "ASCII only": behind two bits, or behind sixteen.
+    let width = [2, 16].into_iter().find_map(|shift| {
+        let flags = state >> shift & 0x1f;
+        Some(flags & 7).filter(|width| flags >> 3 == 1 && matches!(width, 1 | 2 | 4))
+    })?;
+    let mut bytes = vec![0; (length * width) as usize];
+    if !reader.cached(begin + more, &mut bytes) {
+        return None;
+    }
+    let number = |letter: &[u8]| letter.iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
+    let letters = bytes.chunks_exact(width as usize).map(|letter| char::from_u32(number(letter)));
+    letters.collect::<Option<String>>().filter(|text| is_readable(text))
 }
 
 /// Where the entries of a dict's table lie.

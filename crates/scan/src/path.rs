@@ -217,7 +217,7 @@ impl Namer<'_, '_> {
     fn key_at(&self, value: u64) -> Option<String> {
         let key = self.text(self.word(value.checked_sub(8)?)?)?;
         // Only what reads like a name: other keys may be the user's data.
-        let named = key.len() <= 64 && key.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
+        let named = key.len() <= 64 && key.chars().all(|c| c.is_alphanumeric() || "_.-".contains(c));
         named.then_some(key)
     }
 

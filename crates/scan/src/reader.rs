@@ -6,6 +6,8 @@ use std::cell::{Cell, RefCell};
 
 /// Addresses a user process can have on 64-bit Linux.
 const USER_END: u64 = 1 << 47;
+/// Names of classes that a program makes (of generics, of tables) get this long.
+const LONGEST_TEXT: usize = 2048;
 /// Below this nothing is ever mapped.
 const USER_START: u64 = 0x1_0000;
 const CACHED_PAGES: usize = 1024;
@@ -168,11 +170,11 @@ impl<'a> Reader<'a> {
         self.pages.borrow_mut().iter_mut().for_each(|entry| entry.0 = u64::MAX);
     }
 
-    /// A NUL-terminated printable ASCII text of at most 255 bytes.
+    /// A NUL-terminated text that can be shown.
     pub(crate) fn text(&self, address: u64) -> Option<String> {
         let mut out = Vec::new();
         let mut at = address;
-        while out.len() < 256 {
+        while out.len() < LONGEST_TEXT {
             let mut part = [0; 32];
             let count = 32 - (at % 32) as usize;
             if !self.cached(at, &mut part[..count]) {
@@ -181,13 +183,21 @@ impl<'a> Reader<'a> {
             let end = part[..count].iter().position(|byte| *byte == 0);
             out.extend_from_slice(&part[..end.unwrap_or(count)]);
             if end.is_some() {
-                let fine = !out.is_empty() && out.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ');
-                return fine.then(|| String::from_utf8_lossy(&out).into_owned());
+                return String::from_utf8(out).ok().filter(|text| is_readable(text));
             }
             at += count as u64;
         }
         None
     }
+}
+
+/// Whether a text may be shown as a name: letters of any script, but nothing that moves a cursor, is not seen, or turns round
+/// what follows.
+pub(crate) fn is_readable(text: &str) -> bool {
+    const UNSEEN: [std::ops::RangeInclusive<char>; 4] =
+        ['\u{200b}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2060}'..='\u{206f}', '\u{e000}'..='\u{feff}'];
+    let seen = |c: char| !c.is_control() && !UNSEEN.iter().any(|range| range.contains(&c));
+    !text.is_empty() && text.chars().all(seen)
 }
 
 /// Reads a long range piece by piece through one buffer: little at first, more while it goes straight on.
@@ -375,7 +385,7 @@ mod tests {
         dump.push(0x10000, &page);
         let reader = Reader::new(&dump);
         assert_eq!(reader.text(0x10008).as_deref(), Some("ok"));
-        assert_eq!(reader.text(0x10100), None, "no end within 255 bytes");
+        assert_eq!(reader.text(0x10100), None, "no end");
         assert_eq!(reader.word(0x10ffc), None);
         assert_eq!(reader.word(0x10ff8), Some(0x6161_6161_6161_6161));
     }

@@ -159,6 +159,58 @@ gc.collect(); say(); wait()
     assert!(held.text.contains("dict['image']") && held.share > 0.9, "{held:?}");
 }
 
+#[test]
+fn large_arrays_are_seen_whole_though_advice_to_the_kernel_cut_their_mappings() {
+    let Some(python) = with_numpy() else { return };
+    let holder = random_name("holder");
+    // numpy asks for huge pages behind the head of arrays of 4 MiB and more; others ask for other things.
+    let program = format!(
+        r"{MALLINFO}
+import numpy as np
+{holder} = [np.ones(750_000 + 99_000 * i) for i in range(12)]
+cut = bytearray(9_000_000)
+at = ctypes.addressof(ctypes.c_char.from_buffer(cut)) & ~4095
+assert libc.madvise(ctypes.c_void_p(at + (1 << 20)), ctypes.c_size_t(1 << 20), 14) == 0
+say(bytes=sum(a.nbytes for a in {holder})); wait()
+"
+    );
+    let target = Target::start(&python, &program);
+    let scan = target.scan();
+    let arrays = row(&scan, "ndarray");
+    let planted = target.truth["bytes"].as_u64().unwrap();
+    assert!(near(arrays.owned_bytes.0, planted, 5), "{arrays:?} of {planted}");
+    assert!(near(row(&scan, "bytearray").owned_bytes.0, 9_000_000, 5), "{:?}", row(&scan, "bytearray"));
+    let held = scan.holders.iter().find(|held| held.name == "ndarray").unwrap();
+    assert!(held.text.ends_with(&format!("list of 12 <- global {holder} of module __main__")), "{held:?}");
+    assert!(near(scan.native.mapped_bytes.0, target.truth["mapped"].as_u64().unwrap(), 2));
+}
+
+#[test]
+fn names_in_any_script_and_of_any_length_are_names() {
+    for python in pythons() {
+        let long = format!("Table_{}", random_name("x").repeat(60));
+        let program = format!(
+            r#"{MALLINFO}
+class Größe:
+    def __init__(s, i): s.länge = bytearray(2000 + i)
+class 数据集: pass
+class Ключ: __slots__ = ()
+long = type("{long}", (), {{}})
+größen = [Größe(i) for i in range(1201)]
+数据 = 数据集(); 数据.属性 = [数据集() for _ in range(306)]
+rest = [Ключ() for _ in range(503)] + [long() for _ in range(207)]
+gc.collect(); say(); wait()
+"#
+        );
+        let scan = Target::start(&python, &program).scan();
+        let counts = ["Größe", "数据集", "Ключ", long.as_str()].map(|name| row(&scan, name).count);
+        assert_eq!(counts, [1201, 307, 503, 207], "{}", python.display());
+        let held = scan.holders.iter().find(|held| held.name == "bytearray").unwrap();
+        let way = "Größe.länge <- list of 1201 <- global größen of module __main__";
+        assert!(held.text.ends_with(way), "{}: {held:?}", python.display());
+    }
+}
+
 /// The scan of a process that is read as wanted, or of the third. In about one of thirty on Python 3.10 a block goes to somebody
 /// else. Why is not known: most likely by a word from before, which nobody planted, at the beginning of the block.
 fn scan_of_one(python: &Path, program: &str, wanted: impl Fn(&Scan) -> bool) -> Scan {
