@@ -163,6 +163,11 @@ impl LiveMemory {
         regions.find(|region| (region.start..region.end).contains(&address)).map(|region| region.end)
     }
 
+    /// Whether the process still has this memory: not after it ended or became another program.
+    pub fn is_there(&self) -> bool {
+        self.listed().is_ok_and(|text| !text.is_empty())
+    }
+
     /// All mappings, ascending, as they were when last looked at.
     pub fn regions(&self) -> &[Region] {
         &self.regions

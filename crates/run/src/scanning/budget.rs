@@ -10,10 +10,12 @@ use std::time::Duration;
 const MOST: usize = 3;
 /// All scans together may take this part of the job's time.
 const SHARE: u32 = 100;
-/// Guess of what a scan costs before the first was made: a tenth of a second and 1.2 s for each GB. A helper that takes
-/// more than its share is ended by the kernel.
+/// Guess of what a scan costs before the first was made: a tenth of a second and half a second for each GB that was there before
+/// the floor rose. What came since is not counted: it would be dearer to wait for each second. A helper that takes more than its
+/// share is ended by the kernel, and the next try is made when there is this many times as much.
 const GUESS: Duration = Duration::from_millis(100);
-const GUESS_NS_PER_KB: u64 = 1200;
+const GUESS_NS_PER_KB: u64 = 500;
+const MORE: u32 = 4;
 /// The floor is the lowest size within so long.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Sizes remembered in a window.
@@ -46,6 +48,8 @@ pub(crate) struct Budget {
     last: Option<Tick>,
     spent: Duration,
     cost: Option<Duration>,
+    /// Where the floor of this process stood at first.
+    first: Option<Bytes>,
 }
 
 impl Budget {
@@ -63,13 +67,14 @@ impl Budget {
         }
         let floor = self.floor(now, rss)?;
         let base = *self.base.get_or_insert(floor);
+        self.first.get_or_insert(floor);
         if floor < base {
             self.base = Some(floor);
             return None;
         }
         let rose = Bytes(floor.0 - base.0);
         let enough = rose.0 >= STEP.0.max(base.0 / STEP_PART);
-        (enough && self.affordable(now, rss)).then_some(Occasion { process, floor, rose })
+        (enough && self.affordable(now)).then_some(Occasion { process, floor, rose })
     }
 
     /// A scan begins: the next one wants growth beyond this.
@@ -90,8 +95,16 @@ impl Budget {
         self.cost = Some(cost);
     }
 
-    fn affordable(&self, now: Tick, rss: Bytes) -> bool {
-        let guess = || GUESS + Duration::from_nanos((rss.0 / 1000).saturating_mul(GUESS_NS_PER_KB));
+    /// It was ended at its share: that is gone, nothing was seen, and it is tried again when it can be several times as dear.
+    pub(crate) fn ended_at(&mut self, share: Duration) {
+        self.made = self.made.saturating_sub(1);
+        self.spent += share;
+        self.cost = Some(share * MORE);
+    }
+
+    fn affordable(&self, now: Tick) -> bool {
+        let first = self.first.unwrap_or_default();
+        let guess = || GUESS + Duration::from_nanos((first.0 / 1000).saturating_mul(GUESS_NS_PER_KB));
         let next = self.cost.unwrap_or_else(guess);
         let age = now.since(Tick::START);
         // The third is to tell whether it still is the same: later than twice the age of the second.
@@ -152,12 +165,36 @@ mod tests {
 
     #[test]
     fn dear_scans_wait_until_they_are_one_part_in_a_hundred() {
-        let begun = scans(|second| 8000 + second * 3, 20_000, Duration::from_secs(10));
-        assert!(begun[0] >= 960, "{begun:?}");
+        let begun = scans(|second| 8000 + second * 3, 20_000, Duration::from_secs(4));
+        assert!(begun[0] >= 400, "{begun:?}");
         assert_eq!(begun.len(), 3);
         for (made, second) in begun.iter().enumerate().skip(1) {
-            assert!((made as u64 + 1) * 10 * 100 <= *second, "{begun:?}");
+            assert!((made as u64 + 1) * 4 * 100 <= *second, "{begun:?}");
         }
+    }
+
+    #[test]
+    fn however_fast_it_leaks_it_is_looked_at_within_the_first_minute() {
+        for mib_a_second in [4, 12, 50, 150] {
+            let begun = scans(|second| 300 + second * mib_a_second, 120, Duration::from_millis(80));
+            assert!(begun.len() >= 2 && begun[1] <= 60, "{mib_a_second} MiB/s: {begun:?}");
+        }
+    }
+
+    #[test]
+    fn a_scan_that_was_ended_at_its_share_is_tried_again_when_there_is_more() {
+        let (mut budget, mut tries) = (Budget::default(), Vec::new());
+        for second in 0..4000 {
+            let now = Tick(second * 1_000_000_000);
+            if let Some(occasion) = budget.due(now, KEY, Bytes::from_mib(1000 + second * 20)) {
+                budget.begun(now, occasion);
+                let share = budget.share(now);
+                tries.push((second, share));
+                budget.ended_at(share);
+            }
+        }
+        assert!((3..8).contains(&tries.len()), "{tries:?}");
+        assert!(tries.windows(2).all(|pair| pair[1].1 >= pair[0].1 * 3), "{tries:?}");
     }
 
     proptest! {
@@ -174,15 +211,15 @@ mod tests {
                 let process = ProcKey { pid, start_ticks: 1 };
                 if let Some(occasion) = budget.due(tick, process, Bytes::from_mib(mib)) {
                     budget.begun(tick, occasion);
-                    begun += 1;
                     let (cost, share) = (Duration::from_millis(cost_ms), budget.share(tick));
                     spent += cost.min(share);
                     prop_assert!(spent * SHARE <= tick.since(Tick::START), "{spent:?} by {now}");
                     if cost > share {
-                        // It was ended, and no scan is made any more (session/scanning.rs).
-                        break;
+                        budget.ended_at(share);
+                    } else {
+                        budget.took(cost);
+                        begun += 1;
                     }
-                    budget.took(cost);
                 }
             }
             prop_assert!(begun <= MOST);

@@ -68,7 +68,7 @@ fn scan(task: Task) -> Result<Report, Refusal> {
     scan.cost.cpu_ms = clock::own_cpu_ns() / 1_000_000;
     // What it really took, program and buffers included.
     scan.cost.own_bytes = peak().unwrap_or(scan.cost.own_bytes);
-    if key_of(&root, pid)? != process {
+    if key_of(&root, pid)? != process || !target.is_there() {
         return Err(Refusal::Gone);
     }
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);

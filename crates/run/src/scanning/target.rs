@@ -65,6 +65,11 @@ impl Target {
         }
     }
 
+    /// Whether what was read is still its memory: a process that ends, and one that becomes another program, has given it back.
+    pub(super) fn is_there(&self) -> bool {
+        self.memory.is_there()
+    }
+
     /// What the pages don't tell.
     pub(super) fn facts(&self, root: &Root, pid: u32, handed: Vec<u64>) -> Result<Facts, Refusal> {
         let status = known(known(ProcessReader::open(root, pid))?.status())?;

@@ -32,6 +32,8 @@ pub(crate) struct Scans {
     waiting: VecDeque<ScanAsked>,
     /// The types of the last scan that went into the recording.
     before: Option<(ProcKey, Vec<TypeUse>)>,
+    /// What the newest scan that nobody asked for may take.
+    share: Duration,
     /// Scans that nobody asked for are made.
     automatic: bool,
     /// Readable when a helper has something to say.
@@ -45,6 +47,7 @@ impl Scans {
             work: None,
             waiting: VecDeque::new(),
             before: None,
+            share: Duration::ZERO,
             automatic,
             any: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).ok(),
         }
@@ -88,6 +91,7 @@ impl Session<'_> {
         let before =
             self.scans.before.as_ref().filter(|(of, _)| *of == process).map(|(_, types)| types.clone());
         let share = self.scans.budget.share(self.live.now);
+        self.scans.share = share;
         // The first is only there for the second to be held against.
         let depth = if before.is_some() { Depth::Holders } else { Depth::Types };
         let order = Order { depth, ..order(process.pid, before, share) };
@@ -166,8 +170,11 @@ impl Session<'_> {
                 let row = ScanRow { tick: self.live.now, process, report: report.kept() };
                 self.write(vec![Entry::Scan(row)]);
             }
+            // The next largest process is looked at as well.
+            Err(ScanError::Refused { refusal: Refusal::Gone, .. }) => {}
+            Err(ScanError::Ended { .. }) => self.scans.budget.ended_at(self.scans.share),
             Err(error) => {
-                // Asking again would give the same answer, or cost as much again.
+                // Asking again would give the same answer.
                 self.scans.automatic = false;
                 self.event(
                     EventKind::Note,
@@ -202,7 +209,9 @@ impl Refusal {
     /// Why, in words.
     pub fn words(&self) -> String {
         match self {
-            Self::Gone => "there is no such process, or it ended meanwhile".to_owned(),
+            Self::Gone => {
+                "there is no such process, or it ended or became another program meanwhile".to_owned()
+            }
             Self::Denied => "this user may not read its memory".to_owned(),
             Self::Unsupported => "this kernel does not tell which pages are in memory".to_owned(),
             Self::NotStopped => "it could not be held still".to_owned(),
