@@ -41,6 +41,21 @@ impl Target {
         Self(child)
     }
 
+    /// Has it grow, and waits until it has.
+    fn grow(&self) {
+        let before = self.resident();
+        assert!(Command::new("kill").args(["-USR1", &self.pid()]).status().unwrap().success());
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while self.resident() < before + (14 << 20) && std::time::Instant::now() < until {
+            std::thread::yield_now();
+        }
+    }
+
+    fn resident(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.0.id())).unwrap();
+        text.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    }
+
     fn pid(&self) -> String {
         self.0.id().to_string()
     }
@@ -112,10 +127,15 @@ fn two_saved_scans_give_the_difference_long_after_the_process_is_gone() {
     let stage = Stage::new();
     let (before, after) = (stage.path("before.json"), stage.path("after.json"));
     let (before, after) = (before.to_str().unwrap(), after.to_str().unwrap());
-    for (file, count) in [(before, 100), (after, 400)] {
-        let target = Target::start(&format!("held = [bytearray(50_000) for _ in range({count})]"));
-        assert!(stage.output(&["scan", &target.pid(), "--save", file]).status.success());
-    }
+    let target = Target::start(
+        "import signal
+held = [bytearray(50_000) for _ in range(100)]
+signal.signal(signal.SIGUSR1, lambda *_: held.extend(bytearray(50_000) for _ in range(300)))",
+    );
+    assert!(stage.output(&["scan", &target.pid(), "--save", before]).status.success());
+    target.grow();
+    assert!(stage.output(&["scan", &target.pid(), "--save", after]).status.success());
+    drop(target);
     let growth = json(&stage, &["scan", after, "--against", before, "--format", "json"]);
     assert_eq!(growth["schema"], "lowtide.scan-growth/1");
     assert!(
@@ -123,10 +143,42 @@ fn two_saved_scans_give_the_difference_long_after_the_process_is_gone() {
         "{}",
         growth["difference"]["rss_bytes"]
     );
-    let doubt = growth["difference"]["doubt"].to_string();
-    assert!(doubt.contains("different processes"), "{doubt}");
+    let turned = stage.output(&["scan", before, "--against", after]);
+    let said = String::from_utf8_lossy(&turned.stderr);
+    assert!(!turned.status.success() && said.contains("the later one"), "{said}");
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(after).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn two_processes_are_not_subtracted_from_each_other() {
+    let stage = Stage::new();
+    let file = stage.path("one.json");
+    let (one, other) = (Target::start("held = []"), Target::start("held = [bytearray(50_000)] * 2"));
+    let file = file.to_str().unwrap();
+    assert!(stage.output(&["scan", &one.pid(), "--save", file]).status.success());
+    let output = stage.output(&["scan", &other.pid(), "--against", file]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("different processes"), "{said}");
+    assert!(said.contains(&one.pid()) && said.contains(&other.pid()), "{said}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn a_program_that_takes_the_place_of_another_is_not_told_with_its_memory() {
+    let stage = Stage::new();
+    let target = Target::start(
+        "import os, threading
+held = [[] for _ in range(3_000_000)]
+threading.Timer(0.35, os.execv, ('/bin/sleep', ['sleep', '60'])).start()",
+    );
+    let output = stage.output(&["scan", &target.pid()]);
+    let (told, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.success() {
+        assert!(!(told.contains("(sleep 60)") && told.contains("Python")), "{told}");
+    } else {
+        assert!(said.contains("became another program"), "{said}");
+    }
 }
 
 #[test]

@@ -191,11 +191,13 @@ fn debug_hooks(facts: &Facts) -> bool {
 }
 
 /// Allocators by how the libraries that are mapped begin.
-const STRANGERS: [(&str, &str); 4] = [
+const STRANGERS: [(&str, &str); 5] = [
     ("libjemalloc", "jemalloc"),
     ("libtcmalloc", "tcmalloc"),
     ("libmimalloc", "mimalloc"),
     ("ld-musl", "musl"),
+    // Inside of it is a mimalloc or a jemalloc that exports nothing: all that Arrow and data sets on it hold.
+    ("libarrow.", "pyarrow's own"),
 ];
 /// musl's own file where its loader is only a link to it; glibc's has a number behind it.
 const MUSL: &str = "libc.so";

@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Reads only pages that are in memory, writes nothing into the process and does not stop it (unless --stop).\n\
-Types, sizes and names are shown and saved, never a value of your data.\n\
+Types, sizes and names are shown and saved, never a value of your data; a dict key that reads like a name counts as one.\n\
 A process of `lowtide run` is read by its recorder; any other needs the right to trace it (same user, and see `lowtide doctor`)."
 )]
 pub(crate) struct ScanArgs {

@@ -50,8 +50,11 @@ fn saved(args: &ScanArgs) -> Result<(Report, Option<Growth>), Failure> {
         return Err(Failure::new(format!("`{}` is a file, not a process", args.of))
             .hint("--for, --steps and --stop need the pid of a process that runs"));
     }
+    if args.of.bytes().all(|byte| byte.is_ascii_digit()) && !Path::new(&args.of).exists() {
+        return Err(Failure::new(format!("there is no process {}: no pid is that large", args.of)));
+    }
     let report = read(Path::new(&args.of))?;
-    let growth = args.against.as_deref().map(|file| read(file).map(|before| between(&before, &report, None)));
+    let growth = args.against.as_deref().map(|file| between(&read(file)?, &report, None));
     Ok((report, growth.transpose()?))
 }
 
@@ -72,16 +75,23 @@ fn live(args: &ScanArgs, pid: u32) -> Result<(Report, Option<Growth>), Failure> 
     };
     let report = source.scan(before.as_ref().map(|before| before.scan.types.clone()))?;
     let growth = before.map(|before| between(&before, &report, steps));
-    Ok((report, growth))
+    Ok((report, growth.transpose()?))
 }
 
-fn between(before: &Report, after: &Report, steps: Option<f64>) -> Growth {
-    let mut difference = lowtide_scan::diff(&before.scan, &after.scan);
+fn between(before: &Report, after: &Report, steps: Option<f64>) -> Result<Growth, Failure> {
+    let cannot = |why: &str| Failure::new(format!("cannot tell what grew: {why}"));
     if before.process != after.process {
-        difference.doubt.push("the two scans are of different processes".to_owned());
+        let of = |report: &Report| format!("{} ({})", report.process.pid, report.command);
+        return Err(cannot("the two scans are of different processes")
+            .because(format!("one is of {}, the other of {}", of(before), of(after)))
+            .hint("scan one process twice: `lowtide scan PID --for 30s`, or --save and later --against"));
     }
-    let seconds = (after.taken_unix_ns - before.taken_unix_ns) as f64 / 1e9;
-    Growth { difference, seconds, steps }
+    let seconds = after.taken_unix_ns.saturating_sub(before.taken_unix_ns) as f64 / 1e9;
+    if seconds < 0.0 {
+        return Err(cannot("the scan after --against is the later one of the two")
+            .hint("give the later scan first, and the earlier one after --against"));
+    }
+    Ok(Growth { difference: lowtide_scan::diff(&before.scan, &after.scan), seconds, steps })
 }
 
 /// Where scans of a process come from.

@@ -28,6 +28,9 @@ pub(crate) fn squeeze(args: &SqueezeArgs) -> Result<ExitCode, Failure> {
 fn ask(pid: u32) -> Result<Squeezed, Failure> {
     let cannot = || Failure::new(format!("process {pid} was not squeezed"));
     let Some(run) = running().into_iter().find(|run| run.holds(pid)) else {
+        if !std::path::Path::new(&format!("/proc/{pid}")).exists() {
+            return Err(cannot().because("there is no such process"));
+        }
         return Err(cannot().because("no recorder of lowtide's has it, so there is no agent in it that could clean up").hint(
             "start the job with `lowtide run`; into a Python 3.14 that already runs, `lowtide watch --agent PID` brings the agent",
         ));

@@ -43,7 +43,17 @@ fn answer(report: &Squeezed) -> String {
             format!("{} ({})", sizes.join(" and "), name(way.means))
         })
         .collect();
-    format!("cleaning up gave back {}", parts.join(", "))
+    let taken = if given.iter().all(|way| is_taken_again(way)) { ", and the job took it again" } else { "" };
+    format!("cleaning up gave back {}{taken}", parts.join(", "))
+}
+
+/// Whether a later look found nothing still gone of what came back.
+fn is_taken_again(way: &Way) -> bool {
+    let stays = |later: Later| {
+        let on_host = host(way).is_some() && later.host_still_gone_bytes >= LEAST;
+        on_host || gpu(way).is_some() && later.gpu_still_gone_bytes.is_none_or(|bytes| bytes >= LEAST)
+    };
+    way.later.is_some_and(|later| !stays(later))
 }
 
 fn gave(way: &Way) -> bool {
@@ -191,5 +201,14 @@ mod tests {
         ] {
             assert!(text.contains(part), "no `{part}` in\n{text}");
         }
+        assert!(!text.contains("took it again"), "{text}");
+    }
+
+    #[test]
+    fn what_the_job_took_again_is_no_gain() {
+        let later = Later { steps: Some(10), ..Later::default() };
+        let way = Way { host: Some(change(900, 880)), later: Some(later), ..Way::default() };
+        let text = squeeze_text(&Squeezed { ways: vec![way], ..Squeezed::default() });
+        assert!(text.contains("gave back 20.0 MiB (allocator trim), and the job took it again"), "{text}");
     }
 }
