@@ -220,7 +220,9 @@ fn every_life_climbs(series: &Series, known: &Known, lives: &[(usize, usize)]) -
     let climbs = |&(from, to): &(usize, usize)| {
         let part = series.part(from, to);
         let found = assess_life(&part, known);
-        let few = part.samples() < FEWEST_FOR_LEAK && ends_at_its_top(part.bins());
+        // A life that ends inside its first pass over the data may only have been filling.
+        let fills = known.pass.is_some_and(|pass| span(part.bins()) < PASSES * pass);
+        let few = part.samples() < FEWEST_FOR_LEAK && ends_at_its_top(part.bins()) && !fills;
         (found.group == Group::Leak || few).then_some(found)
     };
     let found: Option<Vec<Assessment>> = lives.iter().map(climbs).collect();
@@ -228,6 +230,11 @@ fn every_life_climbs(series: &Series, known: &Known, lives: &[(usize, usize)]) -
     let mut main = main.with(Group::Leak, Because::EveryLifeClimbs);
     main.cut = lives.get(at)?.0;
     Some(main)
+}
+
+/// How far a part reaches.
+fn span(bins: &[Bin]) -> f64 {
+    bins.first().zip(bins.last()).map_or(0.0, |(first, last)| last.x() - first.x())
 }
 
 /// Lives that rise alike, each too short to tell, may tell together; the odds that they do.

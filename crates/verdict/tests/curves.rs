@@ -92,6 +92,17 @@ fn two_lives_that_rise_alike_tell_together_what_one_could_not() {
 }
 
 #[test]
+fn lives_that_end_inside_their_first_pass_may_only_have_been_filling() {
+    let fill = |i: usize| 1100.0 + 11.0 * (i % 7) as f64;
+    let lives = |pass: Option<f64>| Curve {
+        context: Context { restarts: Some(1.0), epoch_steps: pass, ..Context::default() },
+        ..curve(14, fill)
+    };
+    assert_eq!(told(&lives(Some(9.0))).group, Group::TooEarly, "{}", told(&lives(Some(9.0))).headline);
+    assert_eq!(told(&lives(Some(3.0))).group, Group::Leak, "each went through the data twice");
+}
+
+#[test]
 fn file_pages_explain_a_curve_that_holds_them_though_evaluations_are_higher() {
     let need = |i: usize| 2000.0 + wobble(i) + if i % 40 > 35 { 900.0 } else { 0.0 };
     let mut whole = curve(300, |i| need(i) + i as f64);
