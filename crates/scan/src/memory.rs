@@ -54,6 +54,13 @@ pub trait Memory {
     /// Fills `into` from `address` on and gives how many bytes were read: fewer at a hole, 0 where nothing is.
     fn read(&self, address: u64, into: &mut [u8]) -> usize;
 
+    /// Fills `into` with what the file behind a mapping that nobody may write to has for `address`, and gives how many bytes. The
+    /// file is read, never the process: its page need not be resident.
+    fn in_file(&self, address: u64, into: &mut [u8]) -> usize {
+        let _ = (address, into);
+        0
+    }
+
     /// Fills the pieces of `length` bytes of `into` from the addresses, one each, and gives how many were read whole: it ends
     /// at the first that could not be.
     fn read_each(&self, addresses: &[u64], length: usize, into: &mut [u8]) -> usize {

@@ -170,14 +170,23 @@ impl<'a> Reader<'a> {
         self.pages.borrow_mut().iter_mut().for_each(|entry| entry.0 = u64::MAX);
     }
 
-    /// A NUL-terminated text that can be shown.
+    /// Fills `into` whole through the cache, or from the file that is mapped there, or says no.
+    fn cached_or_in_file(&self, address: u64, into: &mut [u8]) -> bool {
+        self.cached(address, into) || {
+            self.reads.set(self.reads.get() + 1);
+            self.memory.in_file(address, into) == into.len()
+        }
+    }
+
+    /// A NUL-terminated text that can be shown. The names of a library's types are read seldom: their pages
+    /// are the first to go when memory gets short, and nobody may have touched them ever.
     pub(crate) fn text(&self, address: u64) -> Option<String> {
         let mut out = Vec::new();
         let mut at = address;
         while out.len() < LONGEST_TEXT {
             let mut part = [0; 32];
             let count = 32 - (at % 32) as usize;
-            if !self.cached(at, &mut part[..count]) {
+            if !self.cached_or_in_file(at, &mut part[..count]) {
                 return None;
             }
             let end = part[..count].iter().position(|byte| *byte == 0);
@@ -388,6 +397,40 @@ mod tests {
         assert_eq!(reader.text(0x10100), None, "no end");
         assert_eq!(reader.word(0x10ffc), None);
         assert_eq!(reader.word(0x10ff8), Some(0x6161_6161_6161_6161));
+    }
+
+    /// A process without resident pages, of which a file is mapped at 0x10000.
+    struct Mapped(&'static [u8]);
+
+    impl Memory for Mapped {
+        fn mappings(&self) -> &[crate::Mapping] {
+            &[]
+        }
+
+        fn present(&self, _: u64, _: u64) -> Vec<(u64, u64)> {
+            Vec::new()
+        }
+
+        fn read(&self, _: u64, _: &mut [u8]) -> usize {
+            0
+        }
+
+        fn in_file(&self, address: u64, into: &mut [u8]) -> usize {
+            let bytes = address.checked_sub(0x10000).and_then(|at| self.0.get(at as usize..));
+            let length = bytes.map_or(0, |bytes| bytes.len().min(into.len()));
+            into[..length].copy_from_slice(&bytes.unwrap_or_default()[..length]);
+            length
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_not_resident_is_read_of_its_file_and_nothing_else_is() {
+        let file = Mapped(b"....dict\0....a text that is longer than thirty-two bytes\0...............");
+        let reader = Reader::new(&file);
+        assert_eq!(reader.text(0x10004).as_deref(), Some("dict"));
+        let long = reader.text(0x1000d);
+        assert_eq!(long.as_deref(), Some("a text that is longer than thirty-two bytes"));
+        assert_eq!((reader.text(0x20000), reader.word(0x10000)), (None, None));
     }
 
     #[test]

@@ -8,6 +8,10 @@ use lowtide_probe::memory::{
 use lowtide_probe::{ProcessReader, Root, Status, host};
 use lowtide_scan::{Facts, Mapping, Memory, PythonFacts, SYMBOLS};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A process that asked for it is held still for at most this long.
@@ -23,6 +27,9 @@ pub(super) struct Target {
     mappings: Vec<Mapping>,
     held: RefCell<Option<Held>>,
     stopped: RefCell<Duration>,
+    /// Its directory in `/proc`, and the files that were opened of those it maps.
+    process: PathBuf,
+    files: RefCell<BTreeMap<String, Option<File>>>,
 }
 
 impl Target {
@@ -36,7 +43,30 @@ impl Target {
         };
         let memory = memory.directly(pid);
         let mappings = memory.regions().iter().map(mapping).collect();
-        Ok(Self { memory, mappings, held: RefCell::default(), stopped: RefCell::default() })
+        Ok(Self {
+            memory,
+            mappings,
+            held: RefCell::default(),
+            stopped: RefCell::default(),
+            process: root.process(pid),
+            files: RefCell::default(),
+        })
+    }
+
+    /// The mapping that `address` lies in, if it is of a file and nobody may write to it.
+    fn unwritten(&self, address: u64) -> Option<&Region> {
+        let regions = self.memory.regions();
+        let region = regions.get(regions.partition_point(|region| region.end <= address))?;
+        let file = region.inode != 0 && !region.writable && region.may_be_read();
+        Some(region).filter(|region| file && region.start <= address)
+    }
+
+    /// The file of a mapping as the process sees it, as long as it still is that one.
+    fn open_file(&self, region: &Region) -> Option<File> {
+        let path = region.name.strip_prefix('/').filter(|name| !name.ends_with(" (deleted)"))?;
+        let path = self.process.join("root").join(path);
+        std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file)?;
+        File::open(path).ok()
     }
 
     /// Holds the process still until the scan ends or takes too long.
@@ -137,6 +167,15 @@ impl Memory for Target {
         self.memory.read(address, into)
     }
 
+    fn in_file(&self, address: u64, into: &mut [u8]) -> usize {
+        let Some(region) = self.unwritten(address) else { return 0 };
+        let mut files = self.files.borrow_mut();
+        let file = files.entry(region.name.clone()).or_insert_with(|| self.open_file(region));
+        let length = into.len().min((region.end - address) as usize);
+        let place = region.offset + (address - region.start);
+        file.as_ref().and_then(|file| file.read_at(&mut into[..length], place).ok()).unwrap_or(0)
+    }
+
     fn read_each(&self, addresses: &[u64], length: usize, into: &mut [u8]) -> usize {
         self.release_in_time();
         self.memory.read_each(addresses, length, into)
@@ -179,6 +218,57 @@ fn version_in(name: &str) -> Option<(u8, u8)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lowtide_scan::Settings;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn what_a_file_has_is_read_of_it_and_only_where_nobody_may_write() {
+        let target = Target::open(&Root::live(), std::process::id(), None).unwrap();
+        let regions = target.memory.regions();
+        let code = regions.iter().find(|region| region.executable && region.inode != 0).unwrap();
+        let first = regions.iter().find(|region| region.name == code.name && region.offset == 0).unwrap();
+        let mut bytes = [0; 8];
+        assert_eq!((target.in_file(first.start, &mut bytes), &bytes[..4]), (8, b"\x7fELF".as_slice()));
+        assert_eq!(target.in_file(first.end - 4, &mut bytes), 4, "never past the mapping");
+        let written = regions.iter().find(|region| region.writable && region.name == code.name).unwrap();
+        assert_eq!(target.in_file(written.start, &mut bytes), 0);
+        assert_eq!(target.in_file(1 << 12, &mut bytes), 0);
+    }
+
+    /// Its dicts are there, and of the page that has their type's name the kernel was told that it is not needed.
+    const FORGETFUL: &str = "
+import ctypes, sys
+held = [{} for _ in range(1000)]
+rows = [line.split() for line in open('/proc/self/maps')]
+advise = ctypes.CDLL(None).madvise
+advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+for code, texts in zip(rows, rows[1:]):
+    if code[1] == 'r-xp' and texts[1] == 'r--p' and code[5:] == texts[5:] and 'python' in str(code[5:]):
+        start, end = (int(place, 16) for place in texts[0].split('-'))
+        advise(start, end - start, 4)
+print('ready', flush=True)
+sys.stdin.read()
+";
+
+    #[test]
+    fn types_whose_names_are_not_in_memory_are_known_all_the_same() {
+        let mut child = Command::new("python3")
+            .args(["-c", FORGETFUL])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let (root, pid) = (Root::live(), child.id());
+        let target = Target::open(&root, pid, None).unwrap();
+        let facts = target.facts(&root, pid, Vec::new()).unwrap();
+        let scan = lowtide_scan::scan(&target, &facts, &Settings::default());
+        let (_, _) = (child.kill(), child.wait());
+        let dicts = scan.types.iter().find(|row| row.name == "dict" && row.module == "builtins");
+        assert!(dicts.is_some_and(|row| row.count >= 1000), "{line}{dicts:?}");
+    }
 
     #[test]
     fn versions_stand_in_names() {
