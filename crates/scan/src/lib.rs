@@ -30,6 +30,7 @@ mod path;
 mod pool;
 mod presample;
 mod ranked;
+mod reach;
 mod reader;
 mod report;
 mod scan;

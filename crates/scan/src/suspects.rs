@@ -6,8 +6,9 @@
 use crate::climb::{Ground, object_at};
 use crate::edges::Graph;
 use crate::frontier::Frontier;
-use crate::index::{FREE, Slot, object_of};
+use crate::index::{Slot, object_of};
 use crate::names::{self, DICT_KEYS, DICT_USED, DICT_VALUES, Table};
+use crate::reach::{Deque, reach};
 use crate::reader::{Reader, Window, plausible, word};
 use crate::report::Suspect;
 use crate::types::{Family, Type, Version};
@@ -61,14 +62,9 @@ const SUSPECTS: [(&str, &str); 39] = [
 ];
 /// A type whose every object holds a cache: the label for it. C code has it, so no attribute leads there.
 const CACHES: (&str, &str, &str) = ("functools", "_lru_cache_wrapper", "lru_cache");
-/// Blocks followed from one container, from all caches together, and how many of them are read at once.
+/// Blocks followed from one container, and from all caches together.
 const MOST_BLOCKS: usize = 20_000;
 const MOST_CACHED: usize = 40_000;
-const TOGETHER: usize = 64;
-/// Bytes that are read of a block that is no object.
-const LARGEST_READ: u64 = 256 << 10;
-/// Bytes of a block whose pages are kept a while, because others on them may come soon.
-const SMALL: u64 = 2 << 10;
 /// Containers reported, and looked at.
 const MOST_SHOWN: usize = 24;
 pub(crate) const MOST_FOUND: usize = 512;
@@ -278,15 +274,16 @@ impl Finder<'_, '_, '_> {
     fn caches(&self, caches: &[u64]) -> Option<Suspect> {
         let dicts: Vec<(u64, Slot)> = caches.iter().filter_map(|at| self.cache(*at)).collect();
         let found = self.type_of(dicts.iter().max_by_key(|(count, _)| *count)?.1)?;
-        let (bytes, at_least) = self.reach(dicts.iter().map(|(_, slot)| *slot).collect(), MOST_CACHED);
+        let from = dicts.iter().map(|(_, slot)| *slot).collect();
+        let reached = reach(self.ground, from, (MOST_CACHED, self.limit));
         Some(Suspect {
             label: CACHES.2.to_owned(),
             attribute: CACHES.2.to_owned(),
             holder: String::new(),
             container: found.name.clone(),
             count: dicts.iter().fold(0, |sum, (count, _)| sum.saturating_add(*count)),
-            bytes: Bytes(bytes),
-            at_least,
+            bytes: Bytes(reached.bytes),
+            at_least: !reached.whole,
         })
     }
 
@@ -447,7 +444,7 @@ impl Finder<'_, '_, '_> {
             return None;
         }
         let count = self.entries(found, slot, value)?;
-        let (bytes, at_least) = self.reach(vec![slot], MOST_BLOCKS);
+        let reached = reach(self.ground, vec![slot], (MOST_BLOCKS, self.limit));
         let (attribute, label) = SUSPECTS[suspect];
         Some(Suspect {
             label: label.to_owned(),
@@ -455,8 +452,8 @@ impl Finder<'_, '_, '_> {
             holder,
             container: found.name.clone(),
             count,
-            bytes: Bytes(bytes),
-            at_least,
+            bytes: Bytes(reached.bytes),
+            at_least: !reached.whole,
         })
     }
 
@@ -470,119 +467,13 @@ impl Finder<'_, '_, '_> {
             {
                 some(self.word(at + SET_USED)?)
             }
-            Family::Other if self.is_deque(at) => some(self.word(at + DICT_USED)?),
+            Family::Other if let Some(deque) = Deque::at(self.ground, at) => some(deque.length),
             Family::Other if found.has_gc() && found.is_heap_type() && slot.end - slot.start > 16 => Some(0),
             Family::Int | Family::Bytes | Family::Str | Family::Type | Family::Other => None,
         }
     }
 
-    /// A deque has a length, its first and last block of 64 entries, and where it begins and ends in them.
-    fn is_deque(&self, at: u64) -> bool {
-        const BLOCK: u64 = 64;
-        let field = |number: u64| self.word(at + number * 8).unwrap_or(u64::MAX);
-        let is_block = |address: u64| {
-            let slot = if plausible(address) { self.ground.index.find_raw(address) } else { None };
-            slot.is_some_and(|slot| slot.start <= address && address + (BLOCK + 2) * 8 <= slot.end + 8)
-        };
-        let (length, left, right) = (field(2), field(5), field(6));
-        let short = field(3) == field(4);
-        is_block(field(3))
-            && is_block(field(4))
-            && left < BLOCK
-            && right < BLOCK
-            && (!short || length <= BLOCK)
-    }
-
-    /// Bytes of all blocks reached from some, classes and modules left out, up to a bound: the nearest first. About `most` blocks
-    /// are followed, and what they lead to is counted.
-    fn reach(&self, from: Vec<Slot>, most: usize) -> (u64, bool) {
-        let mut seen: FxHashSet<u32> = FxHashSet::default();
-        let mut level: Vec<Slot> = from.into_iter().filter(|slot| seen.insert(slot.id)).collect();
-        let mut words = Words::default();
-        let (mut sum, mut cut) = (0, false);
-        while !level.is_empty() {
-            level.sort_unstable_by_key(|slot| slot.start);
-            let mut next = Vec::new();
-            for some in level.chunks(TOGETHER) {
-                cut = cut || seen.len() >= most || self.ground.reader.effort() > self.limit;
-                if !cut {
-                    let leading = some.iter().filter(|slot| self.words_of(**slot).is_some());
-                    self.ground.reader.prepare(leading.map(|slot| slot.start));
-                }
-                for slot in
-                    some.iter().filter(|slot| !self.may_be_border(**slot) || !cut && !self.is_border(**slot))
-                {
-                    sum += slot.end - slot.start;
-                    let range = self.words_of(*slot).filter(|_| !cut).unwrap_or_default();
-                    words.each(self.ground.reader, range, |stored| {
-                        next.extend(self.leads_to(stored).filter(|below| seen.insert(below.id)));
-                    });
-                }
-            }
-            level = next;
-        }
-        (sum, cut)
-    }
-
     fn type_of(&self, slot: Slot) -> Option<&Type> {
         object_of(self.ground.index.tag(slot.id)).and_then(|kind| self.ground.types.get(kind))
-    }
-
-    /// The words of a block that can lead to others, if there are some.
-    fn words_of(&self, slot: Slot) -> Option<(u64, u64)> {
-        let (from, to) = match self.type_of(slot) {
-            Some(found) => {
-                let (_, from, to) = found.pointers(slot.end - slot.start, self.version());
-                (slot.start + from, slot.start + to)
-            }
-            None => (slot.start, slot.end.min(slot.start + LARGEST_READ) & !7),
-        };
-        (from < to).then_some((from, to))
-    }
-
-    /// The block that a word leads to.
-    fn leads_to(&self, stored: u64) -> Option<Slot> {
-        let below = if plausible(stored) { self.ground.index.find(stored) } else { None };
-        below.filter(|below| self.ground.index.tag(below.id) != FREE)
-    }
-
-    /// Classes, code and namespaces of modules belong to the program, not to a container. Any dict may be a namespace.
-    fn may_be_border(&self, slot: Slot) -> bool {
-        self.type_of(slot).is_some_and(|found| {
-            matches!(found.family(), Family::Type | Family::Dict)
-                || Some(found.address) == self.ground.code_type
-        })
-    }
-
-    fn is_border(&self, slot: Slot) -> bool {
-        let namespace = |at: u64| names::has_name(self.ground.reader, self.version(), at, "__builtins__");
-        self.type_of(slot).filter(|_| self.may_be_border(slot)).is_some_and(|found| {
-            found.family() != Family::Dict || namespace(object_at(self.ground, slot, found))
-        })
-    }
-}
-
-/// Reads the words of blocks here and there.
-struct Words {
-    small: Vec<u8>,
-    window: Window,
-}
-
-impl Default for Words {
-    fn default() -> Self {
-        Self { small: Vec::new(), window: Window::new(64 << 10) }
-    }
-}
-
-impl Words {
-    /// Calls `each` with every word of a block: a small one has its pages in the cache.
-    fn each(&mut self, reader: &Reader<'_>, (from, to): (u64, u64), mut each: impl FnMut(u64)) {
-        if to - from > SMALL {
-            return self.window.words(reader, (from, to), |_, stored| each(stored));
-        }
-        self.small.resize((to - from) as usize, 0);
-        if reader.cached(from, &mut self.small) {
-            self.small.as_chunks().0.iter().for_each(|word| each(u64::from_le_bytes(*word)));
-        }
     }
 }

@@ -61,6 +61,17 @@ impl Version {
         }
     }
 
+    /// How many references there are to an object, by the word it counts them in; those that never go have no number.
+    pub(crate) fn references(self, stored: u64) -> u64 {
+        const NEVER_GO: u64 = 1 << 31;
+        let low = stored & 0xffff_ffff;
+        match self {
+            version if version < Version(3, 12) => stored,
+            _ if low >= NEVER_GO => u64::MAX,
+            _ => low,
+        }
+    }
+
     fn lives(self, count: u64) -> bool {
         let low = count & 0xffff_ffff;
         if self >= Version(3, 14) {
