@@ -24,43 +24,14 @@ const SMALL: u64 = 2 << 10;
 const DEQUE_BLOCK: u64 = 64;
 const DEQUE_BYTES: u64 = (DEQUE_BLOCK + 2) * 8;
 
-/// Bytes, and whether that is all.
+/// What was taken in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reached {
     pub(crate) bytes: u64,
-    pub(crate) whole: bool,
-}
-
-/// What the objects and the native memory behind some blocks take together. About `most` blocks are followed, the nearest
-/// first, as long as reading has not reached `limit`.
-pub(crate) fn reach(ground: &Ground<'_, '_>, from: Vec<Slot>, (most, limit): (usize, u64)) -> Reached {
-    let mut reach = Reach {
-        ground,
-        bytes: 0,
-        taken: FxHashSet::default(),
-        references: FxHashMap::default(),
-        met: Vec::new(),
-        next: Vec::new(),
-        aside: FxHashSet::default(),
-        window: None,
-    };
-    let mut level: Vec<Slot> = from.into_iter().filter(|slot| reach.taken.insert(slot.id)).collect();
-    let (mut followed, mut whole) = (0, true);
-    while !level.is_empty() {
-        level.sort_unstable_by_key(|slot| slot.start);
-        for some in level.chunks(TOGETHER) {
-            reach.bytes += some.iter().map(|slot| slot.end - slot.start).sum::<u64>();
-            let leading: Vec<Slot> = some.iter().copied().filter(|slot| reach.leads(*slot)).collect();
-            followed += leading.len();
-            whole &= leading.is_empty() || followed <= most && ground.reader.effort() <= limit;
-            if whole {
-                ground.reader.prepare(leading.iter().map(|slot| slot.start));
-                leading.into_iter().for_each(|slot| reach.follow(slot));
-            }
-        }
-        level = reach.settle();
-    }
-    Reached { bytes: reach.bytes, whole: whole && reach.is_whole() }
+    /// Whether more was met that others hold as well, or that was not followed.
+    pub(crate) at_least: bool,
+    /// Whether there was no budget to follow all of it.
+    pub(crate) cut: bool,
 }
 
 /// References to an object: how many there are, and how many of them were seen.
@@ -70,8 +41,12 @@ struct References {
     seen: u64,
 }
 
-struct Reach<'a, 'b, 'c> {
+/// What was taken in so far: what several containers lead to counts for the first of them.
+pub(crate) struct Reach<'a, 'b, 'c> {
     ground: &'c Ground<'a, 'b>,
+    /// Blocks that may still be followed, and what reading may have cost by then.
+    left: usize,
+    limit: u64,
     bytes: u64,
     taken: FxHashSet<u32>,
     references: FxHashMap<u32, References>,
@@ -83,7 +58,47 @@ struct Reach<'a, 'b, 'c> {
     window: Option<Window>,
 }
 
-impl Reach<'_, '_, '_> {
+impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
+    /// About `most` blocks are followed, as long as reading has not reached `limit`.
+    pub(crate) fn new(ground: &'c Ground<'a, 'b>, most: usize, limit: u64) -> Self {
+        Self {
+            ground,
+            left: most,
+            limit,
+            bytes: 0,
+            taken: FxHashSet::default(),
+            references: FxHashMap::default(),
+            met: Vec::new(),
+            next: Vec::new(),
+            aside: FxHashSet::default(),
+            window: None,
+        }
+    }
+
+    /// Takes in a container or its parts, and what the objects and the native memory behind it take, the nearest first.
+    pub(crate) fn take_in(&mut self, from: Vec<Slot>) -> Reached {
+        let (before, mut cut) = (self.bytes, false);
+        self.references.clear();
+        self.aside.clear();
+        let mut level: Vec<Slot> = from.into_iter().filter(|slot| self.taken.insert(slot.id)).collect();
+        while !level.is_empty() {
+            level.sort_unstable_by_key(|slot| slot.start);
+            for some in level.chunks(TOGETHER) {
+                self.bytes += some.iter().map(|slot| slot.end - slot.start).sum::<u64>();
+                let leading: Vec<Slot> = some.iter().copied().filter(|slot| self.leads(*slot)).collect();
+                let enough = leading.len() <= self.left && self.ground.reader.effort() <= self.limit;
+                cut |= !enough && !leading.is_empty();
+                if !cut {
+                    self.left -= leading.len();
+                    self.ground.reader.prepare(leading.iter().map(|slot| slot.start));
+                    leading.into_iter().for_each(|slot| self.follow(slot));
+                }
+            }
+            level = self.settle();
+        }
+        Reached { bytes: self.bytes - before, at_least: cut || !self.is_whole(), cut }
+    }
+
     fn type_of(&self, slot: Slot) -> Option<(u32, &Type)> {
         let kind = object_of(self.ground.index.tag(slot.id))?;
         Some((kind, self.ground.types.get(kind)?))

@@ -150,6 +150,11 @@ impl Type {
         self.compact_text
     }
 
+    /// Whether its objects have words before the collector's head, one of them for their attributes.
+    pub(crate) fn has_pre_header(&self) -> bool {
+        self.lead > if self.has_gc() { 16 } else { 0 }
+    }
+
     pub(crate) fn inline_values(&self, version: Version) -> bool {
         version >= Version(3, 13) && self.flags & flag::INLINE_VALUES != 0
     }
