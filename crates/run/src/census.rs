@@ -83,7 +83,7 @@ impl Censuses {
                 container: "Tensor".to_owned(),
                 count: number,
                 bytes: Bytes(bytes),
-                at_least: false,
+                ..Suspect::default()
             });
         }
     }

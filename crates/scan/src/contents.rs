@@ -76,7 +76,7 @@ pub(crate) fn contents<'a>(
     };
     let pools = layout.regions.iter().filter_map(|region| match region {
         Region::Pool(place) => Some(*place),
-        Region::Heap(_) | Region::Single(..) => None,
+        Region::Heap(_) | Region::Single(..) | Region::Shared(..) => None,
     });
     let pools: Vec<Place> = pools.collect();
     for place in &pools {
@@ -86,7 +86,10 @@ pub(crate) fn contents<'a>(
         match *region {
             Region::Heap(heap) if filler.has_room(heap.end - heap.start) => filler.heap(heap),
             Region::Single(start, end) if filler.has_room(end - start) => filler.single(start, end),
-            Region::Heap(_) | Region::Single(..) | Region::Pool(_) => {}
+            Region::Shared(start, end) if filler.has_room(end - start) => {
+                filler.out.index.add_shared(start, end)
+            }
+            Region::Heap(_) | Region::Single(..) | Region::Shared(..) | Region::Pool(_) => {}
         }
     }
     caches(reader, &mut filler.out, &filler.candidates);

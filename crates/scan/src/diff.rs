@@ -50,20 +50,20 @@ pub(crate) fn types(before: &[TypeUse], after: &[TypeUse]) -> Vec<TypeGrowth> {
     grown
 }
 
+/// Only those that both scans saw and counted to the end: else the difference is one of the scans.
 fn suspects(before: &[Suspect], after: &[Suspect]) -> Vec<SuspectGrowth> {
-    let same =
-        |one: &Suspect, other: &Suspect| one.attribute == other.attribute && one.holder == other.holder;
+    let key = |one: &Suspect| (one.attribute.clone(), one.holder.clone(), one.container.clone());
     let grown = |new: &Suspect| {
-        let old = before.iter().find(|old| same(old, new)).cloned().unwrap_or_default();
-        SuspectGrowth {
+        let old = before.iter().find(|old| key(old) == key(new) && !old.cut && !new.cut)?;
+        Some(SuspectGrowth {
             label: new.label.clone(),
             attribute: new.attribute.clone(),
             holder: new.holder.clone(),
             count: new.count as i64 - old.count as i64,
             bytes: new.bytes.since(old.bytes),
-        }
+        })
     };
-    after.iter().map(grown).collect()
+    after.iter().filter_map(grown).collect()
 }
 
 fn doubt(before: &Scan, after: &Scan) -> Vec<String> {
@@ -105,6 +105,23 @@ mod tests {
         assert_eq!(names, [("Grew", 3), ("New", 1), ("Gone", -2)]);
         assert_eq!(grown[0].owned_bytes, ByteDelta(900));
         assert_eq!(grown[2].own_bytes, ByteDelta(-100));
+    }
+
+    #[test]
+    fn a_suspect_has_grown_only_where_both_scans_saw_all_of_it() {
+        let one = |attribute: &str, bytes: u64, cut: bool| Suspect {
+            attribute: attribute.into(),
+            count: bytes / 10,
+            bytes: Bytes(bytes),
+            cut,
+            ..Suspect::default()
+        };
+        let before = [one("seen", 100, false), one("half", 100, true), one("other", 100, false)];
+        let after =
+            [one("seen", 150, false), one("half", 900, false), one("new", 70, false), one("other", 9, true)];
+        let grown = suspects(&before, &after);
+        let grown: Vec<_> = grown.iter().map(|row| (row.attribute.as_str(), row.count, row.bytes)).collect();
+        assert_eq!(grown, [("seen", 5, ByteDelta(50))]);
     }
 
     #[test]

@@ -67,6 +67,8 @@ pub(crate) enum Home {
     Heap,
     /// A mapping of its own.
     Mapping,
+    /// One that others may have as well.
+    Shared,
 }
 
 /// Bytes of a chunk's header that do not belong to the program.
@@ -86,6 +88,8 @@ enum Shape {
     Heap(Box<Ranked>),
     /// One chunk with a mapping of its own.
     Single,
+    /// Shared memory: one block, and nobody's head before it.
+    Shared,
 }
 
 /// What following a pointer into a pool needs, and nothing else: there are many pools, and pointers go anywhere.
@@ -114,7 +118,7 @@ impl Brief {
     fn new(span: &Span) -> Self {
         let block = match span.shape {
             Shape::Pool { block } => block,
-            Shape::Heap(_) | Shape::Single => 0,
+            Shape::Heap(_) | Shape::Single | Shape::Shared => 0,
         };
         let grains = block / GRAIN;
         let fits =
@@ -214,7 +218,7 @@ impl Index {
     pub(crate) fn own_bytes(&self) -> u64 {
         let heaps = self.spans.iter().map(|span| match &span.shape {
             Shape::Heap(starts) => starts.own_bytes(),
-            Shape::Pool { .. } | Shape::Single => 0,
+            Shape::Pool { .. } | Shape::Single | Shape::Shared => 0,
         });
         let spans = self.spans.capacity() * (size_of::<Span>() + size_of::<Brief>());
         heaps.sum::<u64>() + spans as u64 + self.tags.own_bytes() + self.directory.own_bytes()
@@ -250,6 +254,13 @@ impl Index {
         }
     }
 
+    /// Adds a mapping of shared memory.
+    pub(crate) fn add_shared(&mut self, start: u64, end: u64) {
+        if self.add((start, end), Shape::Shared, (1, true)) {
+            self.tags.push(RAW);
+        }
+    }
+
     /// Adds a heap whose chunks begin at `starts` (bits of 16 bytes from `start`).
     pub(crate) fn add_heap(&mut self, start: u64, end: u64, heap: HeapSlots) {
         let shape = Shape::Heap(Box::new(Ranked::new(heap.bits)));
@@ -268,7 +279,7 @@ impl Index {
         let number = self.spans.len() as u32 + 1;
         let raw = if raw { HAS_RAW } else { 0 };
         match shape {
-            Shape::Single => self.directory.set_wide(start, end, number | raw),
+            Shape::Single | Shape::Shared => self.directory.set_wide(start, end, number | raw),
             Shape::Pool { .. } | Shape::Heap(_) => self.directory.set(start, end, number | raw),
         }
         self.reach(start, end);
@@ -412,7 +423,7 @@ impl Index {
                 (start <= address).then_some((span.first + number, start))
             }
             Shape::Heap(_) => None,
-            Shape::Pool { .. } | Shape::Single => {
+            Shape::Pool { .. } | Shape::Single | Shape::Shared => {
                 Self::slot_in(span, address).map(|slot| (slot.id, slot.start))
             }
         }
@@ -444,6 +455,7 @@ impl Index {
                 let start = span.start + CHUNK_HEAD;
                 (address >= start).then_some(Slot { id: span.first, start, end: span.end })
             }
+            Shape::Shared => Some(Slot { id: span.first, start: span.start, end: span.end }),
         }
     }
 
@@ -485,6 +497,7 @@ impl Index {
                 Some(Self::chunk(span, starts, begin, number))
             }
             Shape::Single => Some(Slot { id, start: span.start + CHUNK_HEAD, end: span.end }),
+            Shape::Shared => Some(Slot { id, start: span.start, end: span.end }),
         }
     }
 

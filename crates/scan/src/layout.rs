@@ -26,13 +26,15 @@ pub(crate) enum Region {
     Heap(Heap),
     /// A chunk with a mapping of its own: start and end.
     Single(u64, u64),
+    /// Shared memory: start and end.
+    Shared(u64, u64),
 }
 
 /// Everything found.
 #[derive(Default)]
 pub(crate) struct Layout {
     pub(crate) regions: Vec<Region>,
-    /// Resident memory of all anonymous mappings that allocators may use.
+    /// Resident memory of all anonymous mappings that allocators may use, and of shared memory.
     pub(crate) resident: Resident,
     /// Thread stacks: start and end.
     pub(crate) stacks: Vec<(u64, u64)>,
@@ -47,7 +49,7 @@ impl Layout {
         let mut known = self.regions.iter().map(|region| match region {
             Region::Pool(place) => (place.address, place.address + place.size),
             Region::Heap(heap) => (heap.start, heap.end),
-            Region::Single(start, end) => (*start, *end),
+            Region::Single(start, end) | Region::Shared(start, end) => (*start, *end),
         });
         let mut next = known.next();
         let (mut ranges, mut sum) = (Vec::new(), 0);
@@ -98,6 +100,19 @@ impl Stretch {
     }
 }
 
+/// Files that are memory and no files.
+const IN_MEMORY: [&str; 4] = ["/dev/shm/", "/dev/zero", "/memfd:", "/SYSV"];
+
+/// Whether a mapping has memory behind it that is named like a file, or none with a name.
+pub(crate) fn is_in_memory(mapping: &Mapping) -> bool {
+    IN_MEMORY.iter().any(|start| mapping.name.starts_with(start))
+}
+
+/// Whether a mapping is memory that other processes may have as well.
+pub(crate) fn is_shared_memory(mapping: &Mapping) -> bool {
+    mapping.shared && (is_in_memory(mapping) || mapping.inode == 0)
+}
+
 /// Goes over all mappings.
 pub(crate) fn layout(reader: &Reader<'_>, facts: &Facts, pool: Option<u64>) -> Layout {
     let mut found = Layout::default();
@@ -118,6 +133,9 @@ pub(crate) fn layout(reader: &Reader<'_>, facts: &Facts, pool: Option<u64>) -> L
         } else if is_anonymous(mapping) {
             finder.present(mapping);
             finder.main_heap(mapping);
+        } else if is_shared_memory(mapping) && mapping.readable && mapping.writable {
+            finder.present(mapping);
+            finder.found.regions.push(Region::Shared(mapping.start, mapping.end));
         }
     }
     finder.pieces(&stretch);
@@ -163,7 +181,7 @@ impl Finder<'_, '_> {
     fn main_heap(&mut self, mapping: &Mapping) {
         let continued = self.found.regions.iter_mut().rev().find_map(|region| match region {
             Region::Heap(heap) if heap.arena == 0 && heap.end == mapping.start => Some(heap),
-            Region::Heap(_) | Region::Pool(_) | Region::Single(..) => None,
+            Region::Heap(_) | Region::Pool(_) | Region::Single(..) | Region::Shared(..) => None,
         });
         if let Some(heap) = continued {
             (heap.end, heap.reach) = (mapping.end, mapping.end);

@@ -6,6 +6,7 @@
 //! reported as [`Coverage`], never guessed. Not here: opening a process, ELF files, how a report looks.
 
 mod above;
+mod attributes;
 mod beside;
 mod cache;
 mod claims;
@@ -30,6 +31,7 @@ mod path;
 mod pool;
 mod presample;
 mod ranked;
+mod reach;
 mod reader;
 mod report;
 mod scan;

@@ -71,6 +71,13 @@ pub(crate) enum Role {
     Entries,
 }
 
+impl Role {
+    /// The same where it is known otherwise which block is a table.
+    pub(crate) fn without_table(self) -> Self {
+        if self == Self::Table { Self::Entries } else { self }
+    }
+}
+
 /// Containers that keep their entries in a block that moves when they grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Container {
@@ -128,6 +135,11 @@ impl Lead {
     /// Whether objects of the type keep their entries in a block that moves.
     pub(crate) fn is_container(&self) -> bool {
         self.table != Container::None
+    }
+
+    /// Whether that is a dict.
+    pub(crate) fn is_dict(&self) -> bool {
+        self.table == Container::Dict
     }
 
     /// Whether objects of the type have a word that leads to a table.

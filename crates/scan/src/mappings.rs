@@ -1,6 +1,6 @@
 //! Resident memory by mapping, and the parts that add up to RSS.
 
-use crate::layout::{Layout, is_anonymous};
+use crate::layout::{Layout, is_anonymous, is_in_memory, is_shared_memory};
 use crate::memory::{Facts, Mapping, Memory};
 use crate::report::{Coverage, Kind, KindUse, MappingUse, Scan};
 use crate::totals::Totals;
@@ -83,19 +83,44 @@ fn by_name(memory: &dyn Memory, layout: &Layout) -> Vec<MappingUse> {
 
 fn kind_of(mapping: &Mapping, layout: &Layout) -> Kind {
     let name = mapping.name.as_str();
-    let in_memory =
-        ["/dev/shm/", "/dev/zero", "/memfd:", "/SYSV"].iter().any(|start| name.starts_with(start));
+    let private = mapping.writable && !mapping.shared;
     if layout.stacks.binary_search(&(mapping.start, mapping.end)).is_ok() {
         Kind::Stacks
-    } else if in_memory || (mapping.shared && mapping.inode == 0) {
+    } else if is_shared_memory(mapping) || is_in_memory(mapping) && !private {
         Kind::Shared
+    } else if is_in_memory(mapping) {
+        // Of its own zeroes, or a copy of what others have.
+        if name.starts_with("/dev/zero") { Kind::OtherAnonymous } else { Kind::FilePrivate }
     } else if name.starts_with("/dev/") || name.starts_with("anon_inode:") {
         Kind::Device
     } else if mapping.inode == 0 || is_anonymous(mapping) {
         Kind::OtherAnonymous
-    } else if mapping.writable && !mapping.shared {
+    } else if private {
         Kind::FilePrivate
     } else {
         Kind::File
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_looks_like_a_file_is_shared_only_where_it_is() {
+        let kind = |name: &str, shared: bool, writable: bool, inode: u64| {
+            let mapping =
+                Mapping { name: name.into(), shared, writable, inode, readable: true, ..Mapping::default() };
+            kind_of(&mapping, &Layout::default())
+        };
+        assert_eq!(kind("/dev/shm/torch_1 (deleted)", true, true, 7), Kind::Shared);
+        assert_eq!(kind("/memfd:x (deleted)", true, false, 7), Kind::Shared);
+        assert_eq!(kind("/dev/zero (deleted)", true, true, 7), Kind::Shared);
+        assert_eq!(kind("", true, true, 0), Kind::Shared);
+        assert_eq!(kind("/dev/zero", false, true, 7), Kind::OtherAnonymous);
+        assert_eq!(kind("/dev/shm/model", false, true, 7), Kind::FilePrivate);
+        assert_eq!(kind("/dev/shm/model", false, false, 7), Kind::Shared);
+        assert_eq!(kind("/dev/nvidia0", true, true, 7), Kind::Device);
+        assert_eq!(kind("/data/rows", true, true, 7), Kind::File);
     }
 }

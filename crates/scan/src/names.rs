@@ -143,15 +143,6 @@ pub(crate) fn in_dict(reader: &Reader<'_>, version: Version, dict: u64, name: &'
     Some(*value)
 }
 
-/// Whether a dict has a name: by its text alone, once that is known.
-pub(crate) fn has_name(reader: &Reader<'_>, version: Version, dict: u64, name: &'static str) -> bool {
-    match reader.text_of(name) {
-        Some(known) => first_entries(reader, version, dict)
-            .is_some_and(|entries| entries.iter().any(|(key, _)| *key == known)),
-        None => in_dict(reader, version, dict, name).is_some(),
-    }
-}
-
 /// The first keys and values of a dict, as many as are looked at.
 fn first_entries(reader: &Reader<'_>, version: Version, dict: u64) -> Option<Vec<(u64, u64)>> {
     let keys = if plausible(dict) { reader.word(dict + DICT_KEYS) } else { None }?;

@@ -234,10 +234,13 @@ pub struct Suspect {
     pub container: String,
     /// Entries; 0 where it does not tell.
     pub count: u64,
-    /// Bytes reached from it, up to a bound.
+    /// Bytes of it, and of all it leads to that nothing else holds.
     pub bytes: Bytes,
-    /// Whether the bound was hit.
+    /// Whether it leads to more: others hold that as well, or it holds itself.
     pub at_least: bool,
+    /// Whether counting ended before its end, because there is too much of it.
+    #[serde(default)]
+    pub cut: bool,
 }
 
 /// Who holds the objects of a type.

@@ -3,11 +3,13 @@
 //! The table gives labels, never an answer: a container is counted by what is reached from it, whatever its name.
 //! They are reported even when tiny, because people spend weeks on them.
 
+use crate::attributes::{self, Home};
 use crate::climb::{Ground, object_at};
 use crate::edges::Graph;
 use crate::frontier::Frontier;
-use crate::index::{FREE, Slot, object_of};
+use crate::index::{Slot, object_of};
 use crate::names::{self, DICT_KEYS, DICT_USED, DICT_VALUES, Table};
+use crate::reach::{Deque, Reach};
 use crate::reader::{Reader, Window, plausible, word};
 use crate::report::Suspect;
 use crate::types::{Family, Type, Version};
@@ -59,16 +61,21 @@ const SUSPECTS: [(&str, &str); 39] = [
     // Kernels of triton, by device.
     ("device_caches", "compile cache"),
 ];
+/// A name that everybody uses, and the one beside it that tells what it is here: the label for it.
+const BESIDE: (&str, &str, &str) = ("state", "param_groups", "optimizer state");
+/// A name whose entries are objects of the user's: what those keep is suspected under the same label.
+const KEEPERS: &str = "callbacks";
+/// Objects among those that are looked at.
+const MOST_KEEPERS: u64 = 64;
 /// A type whose every object holds a cache: the label for it. C code has it, so no attribute leads there.
 const CACHES: (&str, &str, &str) = ("functools", "_lru_cache_wrapper", "lru_cache");
-/// Blocks followed from one container, from all caches together, and how many of them are read at once.
+/// Caches of those that are told one by one.
+const SINGLE_CACHES: usize = 3;
+/// Names of a table that are read to find another one beside a suspect.
+const MOST_NAMED: u64 = 64;
+/// Blocks followed from one container, and from all caches together.
 const MOST_BLOCKS: usize = 20_000;
 const MOST_CACHED: usize = 40_000;
-const TOGETHER: usize = 64;
-/// Bytes that are read of a block that is no object.
-const LARGEST_READ: u64 = 256 << 10;
-/// Bytes of a block whose pages are kept a while, because others on them may come soon.
-const SMALL: u64 = 2 << 10;
 /// Containers reported, and looked at.
 const MOST_SHOWN: usize = 24;
 pub(crate) const MOST_FOUND: usize = 512;
@@ -90,7 +97,7 @@ pub(crate) fn suspects(ground: &Ground<'_, '_>, graph: Option<&Graph>, places: &
     }
     let graph = graph.filter(|graph| !graph.full);
     let mut found = together(Finder { ground, graph, limit: ground.limit() }.containers(places));
-    found.sort_by_key(|suspect| std::cmp::Reverse((suspect.bytes, suspect.count)));
+    found.sort_by_key(|suspect| std::cmp::Reverse((suspect.cut, suspect.bytes, suspect.count)));
     found.truncate(MOST_SHOWN);
     found
 }
@@ -196,6 +203,7 @@ fn together(found: Vec<Suspect>) -> Vec<Suspect> {
                 line.count = line.count.saturating_add(one.count);
                 line.bytes = line.bytes.saturating_add(one.bytes);
                 line.at_least |= one.at_least;
+                line.cut |= one.cut;
             }
             None => lines.push(one),
         }
@@ -217,6 +225,26 @@ pub(crate) struct Place {
     pub(crate) suspect: usize,
     pub(crate) value: u64,
     pub(crate) table: u64,
+}
+
+impl Place {
+    /// The name, and its label.
+    fn name(&self) -> (&'static str, &'static str) {
+        SUSPECTS.get(self.suspect).copied().unwrap_or((BESIDE.0, BESIDE.2))
+    }
+
+    fn named(&self, holder: String) -> Named {
+        let (attribute, label) = self.name();
+        Named { label, attribute: attribute.to_owned(), holder }
+    }
+}
+
+/// A name, who has it, and what people call it.
+struct Named {
+    label: &'static str,
+    attribute: String,
+    /// Empty where it is a key of a dict that is nobody's own.
+    holder: String,
 }
 
 /// Who uses tables with suspected names.
@@ -256,14 +284,15 @@ impl Finder<'_, '_, '_> {
     }
 
     fn containers(&self, places: &[Place]) -> Vec<Suspect> {
+        let places: Vec<Place> = places.iter().copied().chain(self.beside(places)).collect();
         let tables: FxHashSet<u64> = places.iter().map(|place| place.table).collect();
         let users = self.users(&tables);
+        let holders = self.holders(users.dicts.values().copied());
         let mut found = Vec::new();
-        for place in places {
+        for place in &places {
             if let Some(dict) = users.dicts.get(&place.table) {
-                let holder = self.holder_of(*dict);
-                let value = self.word(place.value).unwrap_or(0);
-                found.extend(self.measure(place.suspect, holder, value));
+                let holder = holders.get(dict).cloned().unwrap_or_default();
+                self.add(place.named(holder), self.word(place.value).unwrap_or(0), &mut found);
             }
             if let Some(kind) = users.classes.get(&place.table) {
                 let instances = users.instances.iter().filter(|(of, _)| of == kind).map(|(_, at)| *at);
@@ -274,20 +303,117 @@ impl Finder<'_, '_, '_> {
         found
     }
 
-    /// One line for all objects of [`CACHES`]: what several lead to counts once.
-    fn caches(&self, caches: &[u64]) -> Option<Suspect> {
-        let dicts: Vec<(u64, Slot)> = caches.iter().filter_map(|at| self.cache(*at)).collect();
-        let found = self.type_of(dicts.iter().max_by_key(|(count, _)| *count)?.1)?;
-        let (bytes, at_least) = self.reach(dicts.iter().map(|(_, slot)| *slot).collect(), MOST_CACHED);
-        Some(Suspect {
-            label: CACHES.2.to_owned(),
-            attribute: CACHES.2.to_owned(),
-            holder: String::new(),
-            container: found.name.clone(),
-            count: dicts.iter().fold(0, |sum, (count, _)| sum.saturating_add(*count)),
-            bytes: Bytes(bytes),
-            at_least,
-        })
+    /// Where the name of [`BESIDE`] stands that tells nothing alone.
+    fn beside(&self, places: &[Place]) -> Vec<Place> {
+        let telling = places.iter().filter(|place| place.name().0 == BESIDE.1);
+        let beside = telling.filter_map(|place| {
+            let table = Table::read(self.ground.reader, self.version(), place.table)?;
+            let number = (0..table.count.min(MOST_NAMED)).find(|number| {
+                let key = table.entry(self.ground.reader, *number).map(|(key, _)| key);
+                key.and_then(|key| names::text(self.ground.reader, self.version(), key)).as_deref()
+                    == Some(BESIDE.0)
+            })?;
+            let value = table.entries + number * table.step + table.key + 8;
+            Some(Place { suspect: SUSPECTS.len(), value, table: place.table })
+        });
+        beside.collect()
+    }
+
+    /// What a name stands for, if that holds something, and what is kept by the objects in it.
+    fn add(&self, named: Named, value: u64, out: &mut Vec<Suspect>) {
+        if named.attribute == KEEPERS {
+            self.kept(&named, value, out);
+        }
+        out.extend(self.measure(named, value));
+    }
+
+    /// Lists, dicts and the like that the objects of a list keep.
+    fn kept(&self, named: &Named, list: u64, out: &mut Vec<Suspect>) {
+        let slot = self.ground.index.find(list);
+        let entries =
+            slot.and_then(|slot| self.ground.links.list_entries(self.ground.reader, self.ground.index, slot));
+        let Some((from, to)) = entries else { return };
+        for at in (from..to.min(from.saturating_add(MOST_KEEPERS * 8))).step_by(8) {
+            let Some((object, found)) = self.word(at).and_then(|at| Some((at, self.object(at)?.1))) else {
+                continue;
+            };
+            for (attribute, value) in attributes::all(self.ground, found, object) {
+                let known = SUSPECTS.iter().any(|(name, _)| *name == attribute);
+                let named = Named { label: named.label, attribute, holder: found.name.clone() };
+                let keeps = self.object(value).is_some_and(|(_, found)| found.family() != Family::Tuple)
+                    && self.entries(&named, value).is_some_and(|count| count > 0);
+                out.extend(self.measure(named, value).filter(|_| keeps && !known));
+            }
+        }
+    }
+
+    /// All objects of [`CACHES`] together, and the largest of them: what several lead to counts once.
+    fn caches(&self, caches: &[u64]) -> Vec<Suspect> {
+        let mut reach = Reach::new(self.ground, MOST_CACHED, self.limit);
+        let mut all =
+            Suspect { label: CACHES.2.to_owned(), attribute: CACHES.2.to_owned(), ..Suspect::default() };
+        let mut single = Vec::new();
+        for (at, (count, slots)) in caches.iter().filter_map(|at| Some((*at, self.cache(*at)?))) {
+            let Some(found) = slots.first().and_then(|dict| self.type_of(*dict)) else { continue };
+            let reached = reach.take_in(slots);
+            let one = Suspect {
+                holder: self.function_of(at).unwrap_or_default(),
+                container: found.name.clone(),
+                count,
+                bytes: Bytes(reached.bytes),
+                at_least: reached.at_least,
+                cut: reached.cut,
+                ..all.clone()
+            };
+            all.container.clone_from(&one.container);
+            single.push(one);
+        }
+        for one in &single {
+            all.count = all.count.saturating_add(one.count);
+            all.bytes = all.bytes.saturating_add(one.bytes);
+            all.at_least |= one.at_least;
+            all.cut |= one.cut;
+        }
+        single.retain(|one| !one.holder.is_empty());
+        single.sort_by_key(|one| std::cmp::Reverse((one.bytes, one.count)));
+        single.truncate(SINGLE_CACHES);
+        single.extend((all.count > 0).then_some(all));
+        single
+    }
+
+    /// The function that an object of [`CACHES`] is for, with its module.
+    fn function_of(&self, at: u64) -> Option<String> {
+        let (_, found) = self.object(at)?;
+        let attributes = attributes::all(self.ground, found, at);
+        let text = |name: &str| {
+            let (_, value) = attributes.iter().find(|(attribute, _)| attribute == name)?;
+            names::text(self.ground.reader, self.version(), *value)
+        };
+        Some(format!("{}.{}", text("__module__")?, text("__qualname__")?))
+    }
+
+    /// Who has each of some dicts: a module, a class, or an instance that has its attributes there.
+    fn holders(&self, dicts: impl Iterator<Item = u64>) -> FxHashMap<u64, String> {
+        let (mut named, mut nameless) = (FxHashMap::default(), FxHashSet::default());
+        for dict in dicts {
+            let holder = self.holder_of(dict);
+            if holder.is_empty() {
+                nameless.insert(dict);
+            } else {
+                named.insert(dict, holder);
+            }
+        }
+        let users = self.graph.map(|graph| self.leading_to(graph, &nameless)).unwrap_or_default();
+        for slot in users.into_iter().filter_map(|id| self.ground.index.slot(id)) {
+            let Some(found) = self.type_of(slot) else { continue };
+            let home = attributes::home(self.ground, found, object_at(self.ground, slot, found));
+            if let Some(Home::Dict(dict)) = home
+                && nameless.contains(&dict)
+            {
+                named.insert(dict, found.name.clone());
+            }
+        }
+        named
     }
 
     /// Whose names a dict keeps: a module's, or those of a class in one.
@@ -297,19 +423,21 @@ impl Finder<'_, '_, '_> {
         module.or_else(|| text("__module__").map(|module| format!("class of {module}"))).unwrap_or_default()
     }
 
-    /// The largest dict that an object of [`CACHES`] points to, and how many entries it has.
-    fn cache(&self, at: u64) -> Option<(u64, Slot)> {
+    /// The largest dict that an object of [`CACHES`] points to and how many entries it has, with the ends of the chain that
+    /// its entries are in: nothing else leads to those.
+    fn cache(&self, at: u64) -> Option<(u64, Vec<Slot>)> {
         const FIELDS: u64 = 16;
         let slot = self.ground.index.find(at)?;
-        let dicts =
-            (2..FIELDS).map(|field| at + field * 8).filter(|place| *place < slot.end).filter_map(|place| {
-                let value = self.word(place).filter(|value| plausible(*value))?;
-                let slot = self.ground.index.find(value)?;
-                let found = self.type_of(slot)?;
-                let is_dict = found.family() == Family::Dict && object_at(self.ground, slot, found) == value;
-                is_dict.then(|| Some((self.word(value + DICT_USED)?, slot)))?
-            });
-        dicts.max_by_key(|(count, _)| *count).filter(|(count, _)| *count > 0)
+        let fields = (2..FIELDS).map(|field| at + field * 8).take_while(|place| *place < slot.end);
+        let objects: Vec<(u64, Slot, &Type)> = fields
+            .filter_map(|place| self.word(place))
+            .filter_map(|value| self.object(value).map(|(slot, found)| (value, slot, found)))
+            .collect();
+        let dicts = objects.iter().filter(|(_, _, found)| found.family() == Family::Dict);
+        let sizes = dicts.filter_map(|(at, slot, _)| Some((self.word(at + DICT_USED)?, *slot)));
+        let (count, dict) = sizes.max_by_key(|(count, _)| *count).filter(|(count, _)| *count > 0)?;
+        let ends = objects.iter().filter(|(_, _, found)| !found.has_gc() && found.leads);
+        Some((count, std::iter::once(dict).chain(ends.map(|(_, slot, _)| *slot)).collect()))
     }
 
     /// Who uses these tables: dicts with a table of their own, and classes whose instances share one.
@@ -409,180 +537,59 @@ impl Finder<'_, '_, '_> {
             return;
         };
         for at in instances.take(MOST_FOUND.saturating_sub(out.len())) {
-            let value = self.attribute(found, at, index, place.suspect);
-            out.extend(value.and_then(|value| self.measure(place.suspect, found.name.clone(), value)));
-        }
-    }
-
-    fn attribute(&self, found: &Type, at: u64, index: u64, suspect: usize) -> Option<u64> {
-        let in_dict =
-            |dict: u64| names::in_dict(self.ground.reader, self.version(), dict, SUSPECTS[suspect].0);
-        match self.version() {
-            version if found.inline_values(version) => {
-                self.word(at + found.basic + 8 + index * 8).filter(|value| *value != 0)
-            }
-            version if version >= Version(3, 12) => {
-                let stored = self.word(at.checked_sub(24)?)?;
-                if stored & 7 == 7 { self.word(stored.checked_add(1 + index * 8)?) } else { in_dict(stored) }
-            }
-            Version(3, 11) => match self.word(at.checked_sub(32)?)? {
-                0 => in_dict(self.word(at - 24)?),
-                values => self.word(values.checked_add(index * 8)?),
-            },
-            _ => {
-                let dict = self.word(at.checked_add(u64::try_from(found.dict_offset).ok()?)?)?;
-                match self.word(dict.checked_add(DICT_VALUES)?)? {
-                    0 => in_dict(dict),
-                    values => self.word(values.checked_add(index * 8)?),
+            let value = match attributes::home(self.ground, found, at) {
+                Some(Home::Values(values)) => self.word(values.saturating_add(index * 8)),
+                Some(Home::Dict(dict)) => {
+                    names::in_dict(self.ground.reader, self.version(), dict, place.name().0)
                 }
-            }
+                None => None,
+            };
+            value.into_iter().for_each(|value| self.add(place.named(found.name.clone()), value, out));
         }
     }
 
-    /// What is reached from a container.
-    fn measure(&self, suspect: usize, holder: String, value: u64) -> Option<Suspect> {
-        let slot = if plausible(value) { self.ground.index.find(value) } else { None }?;
-        let found = self.ground.types.get(object_of(self.ground.index.tag(slot.id))?)?;
-        if object_at(self.ground, slot, found) != value {
-            return None;
-        }
-        let count = self.entries(found, slot, value)?;
-        let (bytes, at_least) = self.reach(vec![slot], MOST_BLOCKS);
-        let (attribute, label) = SUSPECTS[suspect];
+    /// What is held under a name, if that is a holder.
+    fn measure(&self, named: Named, value: u64) -> Option<Suspect> {
+        let (slot, found) = self.object(value)?;
+        let count = self.entries(&named, value)?;
+        let reached = Reach::new(self.ground, MOST_BLOCKS, self.limit).take_in(vec![slot]);
         Some(Suspect {
-            label: label.to_owned(),
-            attribute: attribute.to_owned(),
-            holder,
+            label: named.label.to_owned(),
+            attribute: named.attribute,
+            holder: named.holder,
             container: found.name.clone(),
             count,
-            bytes: Bytes(bytes),
-            at_least,
+            bytes: Bytes(reached.bytes),
+            at_least: reached.at_least,
+            cut: reached.cut,
         })
     }
 
     /// How many entries a container has; 0 where it does not tell (an object of some class). Nothing when it is empty or none.
-    fn entries(&self, found: &Type, slot: Slot, at: u64) -> Option<u64> {
+    /// In a dict that is nobody's own, only what can grow is one: others describe what a class has by that name.
+    fn entries(&self, named: &Named, at: u64) -> Option<u64> {
+        let (slot, found) = self.object(at)?;
         let some = |count: u64| Some(count).filter(|count| *count > 0);
+        let is_set = self.ground.set_type.is_some_and(|set| found.address == set || found.base == set);
         match found.family() {
-            Family::List | Family::Dict | Family::Tuple => some(self.word(at + DICT_USED)?),
-            Family::Other
-                if self.ground.set_type.is_some_and(|set| found.address == set || found.base == set) =>
-            {
-                some(self.word(at + SET_USED)?)
-            }
-            Family::Other if self.is_deque(at) => some(self.word(at + DICT_USED)?),
+            Family::List | Family::Dict => some(self.word(at + DICT_USED)?),
+            Family::Other if is_set => some(self.word(at + SET_USED)?),
+            Family::Other if let Some(deque) = Deque::at(self.ground, at) => some(deque.length),
+            _ if named.holder.is_empty() => None,
+            Family::Tuple => some(self.word(at + DICT_USED)?),
             Family::Other if found.has_gc() && found.is_heap_type() && slot.end - slot.start > 16 => Some(0),
             Family::Int | Family::Bytes | Family::Str | Family::Type | Family::Other => None,
         }
     }
 
-    /// A deque has a length, its first and last block of 64 entries, and where it begins and ends in them.
-    fn is_deque(&self, at: u64) -> bool {
-        const BLOCK: u64 = 64;
-        let field = |number: u64| self.word(at + number * 8).unwrap_or(u64::MAX);
-        let is_block = |address: u64| {
-            let slot = if plausible(address) { self.ground.index.find_raw(address) } else { None };
-            slot.is_some_and(|slot| slot.start <= address && address + (BLOCK + 2) * 8 <= slot.end + 8)
-        };
-        let (length, left, right) = (field(2), field(5), field(6));
-        let short = field(3) == field(4);
-        is_block(field(3))
-            && is_block(field(4))
-            && left < BLOCK
-            && right < BLOCK
-            && (!short || length <= BLOCK)
-    }
-
-    /// Bytes of all blocks reached from some, classes and modules left out, up to a bound: the nearest first. About `most` blocks
-    /// are followed, and what they lead to is counted.
-    fn reach(&self, from: Vec<Slot>, most: usize) -> (u64, bool) {
-        let mut seen: FxHashSet<u32> = FxHashSet::default();
-        let mut level: Vec<Slot> = from.into_iter().filter(|slot| seen.insert(slot.id)).collect();
-        let mut words = Words::default();
-        let (mut sum, mut cut) = (0, false);
-        while !level.is_empty() {
-            level.sort_unstable_by_key(|slot| slot.start);
-            let mut next = Vec::new();
-            for some in level.chunks(TOGETHER) {
-                cut = cut || seen.len() >= most || self.ground.reader.effort() > self.limit;
-                if !cut {
-                    let leading = some.iter().filter(|slot| self.words_of(**slot).is_some());
-                    self.ground.reader.prepare(leading.map(|slot| slot.start));
-                }
-                for slot in
-                    some.iter().filter(|slot| !self.may_be_border(**slot) || !cut && !self.is_border(**slot))
-                {
-                    sum += slot.end - slot.start;
-                    let range = self.words_of(*slot).filter(|_| !cut).unwrap_or_default();
-                    words.each(self.ground.reader, range, |stored| {
-                        next.extend(self.leads_to(stored).filter(|below| seen.insert(below.id)));
-                    });
-                }
-            }
-            level = next;
-        }
-        (sum, cut)
+    /// The object at an address.
+    fn object(&self, at: u64) -> Option<(Slot, &Type)> {
+        let slot = if plausible(at) { self.ground.index.find(at) } else { None }?;
+        let found = self.type_of(slot)?;
+        (object_at(self.ground, slot, found) == at).then_some((slot, found))
     }
 
     fn type_of(&self, slot: Slot) -> Option<&Type> {
         object_of(self.ground.index.tag(slot.id)).and_then(|kind| self.ground.types.get(kind))
-    }
-
-    /// The words of a block that can lead to others, if there are some.
-    fn words_of(&self, slot: Slot) -> Option<(u64, u64)> {
-        let (from, to) = match self.type_of(slot) {
-            Some(found) => {
-                let (_, from, to) = found.pointers(slot.end - slot.start, self.version());
-                (slot.start + from, slot.start + to)
-            }
-            None => (slot.start, slot.end.min(slot.start + LARGEST_READ) & !7),
-        };
-        (from < to).then_some((from, to))
-    }
-
-    /// The block that a word leads to.
-    fn leads_to(&self, stored: u64) -> Option<Slot> {
-        let below = if plausible(stored) { self.ground.index.find(stored) } else { None };
-        below.filter(|below| self.ground.index.tag(below.id) != FREE)
-    }
-
-    /// Classes, code and namespaces of modules belong to the program, not to a container. Any dict may be a namespace.
-    fn may_be_border(&self, slot: Slot) -> bool {
-        self.type_of(slot).is_some_and(|found| {
-            matches!(found.family(), Family::Type | Family::Dict)
-                || Some(found.address) == self.ground.code_type
-        })
-    }
-
-    fn is_border(&self, slot: Slot) -> bool {
-        let namespace = |at: u64| names::has_name(self.ground.reader, self.version(), at, "__builtins__");
-        self.type_of(slot).filter(|_| self.may_be_border(slot)).is_some_and(|found| {
-            found.family() != Family::Dict || namespace(object_at(self.ground, slot, found))
-        })
-    }
-}
-
-/// Reads the words of blocks here and there.
-struct Words {
-    small: Vec<u8>,
-    window: Window,
-}
-
-impl Default for Words {
-    fn default() -> Self {
-        Self { small: Vec::new(), window: Window::new(64 << 10) }
-    }
-}
-
-impl Words {
-    /// Calls `each` with every word of a block: a small one has its pages in the cache.
-    fn each(&mut self, reader: &Reader<'_>, (from, to): (u64, u64), mut each: impl FnMut(u64)) {
-        if to - from > SMALL {
-            return self.window.words(reader, (from, to), |_, stored| each(stored));
-        }
-        self.small.resize((to - from) as usize, 0);
-        if reader.cached(from, &mut self.small) {
-            self.small.as_chunks().0.iter().for_each(|word| each(u64::from_le_bytes(*word)));
-        }
     }
 }

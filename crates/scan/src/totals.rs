@@ -66,7 +66,10 @@ impl Visit for Summing<'_, '_> {
     }
 
     fn block(&mut self, slot: Slot, tag: Tag, home: Home) {
-        let start = if home == Home::Pool { slot.start } else { slot.start - CHUNK_HEAD };
+        let start = match home {
+            Home::Pool | Home::Shared => slot.start,
+            Home::Heap | Home::Mapping => slot.start - CHUNK_HEAD,
+        };
         let size = slot.end - start;
         let here = if size < SMALL { size } else { self.resident.within(start, slot.end) };
         self.sum.add(self.types, (Alike { count: 1, size, bytes: size, here }, tag, home));
@@ -96,7 +99,9 @@ impl Totals {
             found.owned += here;
             found.small += if home == Home::Pool { here } else { 0 };
             found.absent += bytes - here;
-            self.owned += here;
+            // Shared memory is a part of its own, whoever owns it.
+            self.owned += if home == Home::Shared { 0 } else { here };
+        } else if home == Home::Shared {
         } else if tag == RAW && home == Home::Pool {
             self.python_raw += here;
         } else if tag == RAW {
@@ -114,7 +119,7 @@ impl Totals {
         match home {
             Home::Pool => self.pool_live += here,
             Home::Heap => self.heap_live += here,
-            Home::Mapping => {}
+            Home::Mapping | Home::Shared => {}
         }
     }
 

@@ -61,6 +61,17 @@ impl Version {
         }
     }
 
+    /// How many references there are to an object, by the word it counts them in; those that never go have no number.
+    pub(crate) fn references(self, stored: u64) -> u64 {
+        const NEVER_GO: u64 = 1 << 31;
+        let low = stored & 0xffff_ffff;
+        match self {
+            version if version < Version(3, 12) => stored,
+            _ if low >= NEVER_GO => u64::MAX,
+            _ => low,
+        }
+    }
+
     fn lives(self, count: u64) -> bool {
         let low = count & 0xffff_ffff;
         if self >= Version(3, 14) {
@@ -137,6 +148,11 @@ impl Type {
     /// `str` itself.
     pub(crate) fn is_plain_text(&self) -> bool {
         self.compact_text
+    }
+
+    /// Whether its objects have words before the collector's head, one of them for their attributes.
+    pub(crate) fn has_pre_header(&self) -> bool {
+        self.lead > if self.has_gc() { 16 } else { 0 }
     }
 
     pub(crate) fn inline_values(&self, version: Version) -> bool {

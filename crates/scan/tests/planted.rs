@@ -403,3 +403,33 @@ gc.collect(); say(); wait()
         }
     }
 }
+
+#[test]
+fn shared_memory_belongs_to_who_points_to_it_and_stays_a_part_of_its_own() {
+    for python in pythons() {
+        let (name, place) = (random_name("Planted"), random_name("PLACE"));
+        let program = format!(
+            r"{MALLINFO}
+import mmap
+class {name}:
+    __slots__ = ('load',)
+    def __init__(s):
+        s.load = mmap.mmap(-1, 2_000_000)
+        s.load.write(b'x' * 1_500_000)
+{place} = [{name}() for _ in range(20)]
+gc.collect(); say(); wait()
+"
+        );
+        let target = Target::start(&python, &program);
+        let scan = target.scan();
+        let maps = row(&scan, "mmap");
+        assert!(near(maps.owned_bytes.0, 20 * 1_500_000, 5), "{} {maps:?}", python.display());
+        let held = scan.holders.iter().find(|held| held.name == "mmap").expect("they hold most");
+        let end = format!("{name}.load <- list of 20 <- global {place} of module __main__");
+        assert!(held.text.ends_with(&end), "{}: {held:?}", python.display());
+        let shared = scan.kinds.iter().find(|part| part.kind == Kind::Shared).expect("a part");
+        assert!(near(shared.bytes.0, 20 * 1_500_000, 5), "{} {shared:?}", python.display());
+        let sum: u64 = scan.kinds.iter().map(|part| part.bytes.0).sum();
+        assert_eq!(sum, scan.rss_bytes.0, "{}", python.display());
+    }
+}

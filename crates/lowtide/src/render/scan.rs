@@ -329,12 +329,16 @@ fn suspects_text(scan: &Scan, growth: Option<&Growth>) -> String {
         } else {
             format!("{}.{}", row.holder, row.attribute)
         };
-        let least = if row.at_least { "at least " } else { "" };
+        let bytes = match row {
+            row if row.cut => format!("over {}, not all counted", row.bytes),
+            row if row.at_least => format!("at least {}", row.bytes),
+            row => row.bytes.to_string(),
+        };
         let mut cells = vec![
             plain(&row.label, NAME_CHARS),
             plain(&place, NAME_CHARS),
             if row.count == 0 { "-".to_owned() } else { row.count.to_string() },
-            format!("{least}{}", row.bytes),
+            bytes,
         ];
         cells.extend(growth.map(|growth| {
             let same = growth

@@ -103,9 +103,11 @@ impl Index {
         self.pool(self.spans.partition_point(|span| span.first <= id).checked_sub(1)? as u32)
     }
 
-    /// The numbers of heaps and mappings, in the order of their blocks.
+    /// The numbers of heaps and mappings, in the order of their blocks. What others may write to is not read.
     pub(crate) fn outside_pools(&self) -> Vec<u32> {
-        (0..self.spans.len() as u32).filter(|number| self.pool(*number).is_none()).collect()
+        let own = |span: &Span| matches!(span.shape, Shape::Heap(_) | Shape::Single);
+        let spans = (0..).zip(&self.spans);
+        spans.filter(|(_, span)| own(span)).map(|(number, _)| number).collect()
     }
 
     /// Every object of a heap or a mapping, and its type; and where that ends.
@@ -147,6 +149,10 @@ impl Index {
                 Shape::Single => {
                     let slot = Slot { id: span.first, start: span.start + CHUNK_HEAD, end: span.end };
                     each(slot, self.tag(span.first), Home::Mapping);
+                }
+                Shape::Shared => {
+                    let slot = Slot { id: span.first, start: span.start, end: span.end };
+                    each(slot, self.tag(span.first), Home::Shared);
                 }
             }
         }
