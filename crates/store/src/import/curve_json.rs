@@ -131,6 +131,7 @@ fn context(object: &Map<String, Value>, unit: Unit) -> Context {
         limit_from: limit.map(|_| "the file".to_owned()),
         threads: get("threads"),
         restarts: get("restarts").or_else(|| Some(object.get("restarts")?.as_array()?.len() as f64)),
+        restart_x: many("restarts"),
         validation_every: get("validation_every"),
         validation_x: many("validation_x"),
         save_x: many("save_x"),
