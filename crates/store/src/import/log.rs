@@ -6,10 +6,10 @@
 mod axis;
 mod line;
 
-use super::memory_names::{is_free, is_named, is_peak, meaning};
+use super::memory_names::{heap_series, is_free, is_named, is_peak, meaning};
 use super::numbers::{self, Unit};
 use super::passes::{self, At, Counted, Passes};
-use super::{Attempt, Hints, Missing};
+use super::{Attempt, Hints, MOST_BESIDE, Missing, named};
 use axis::{Chosen, Place};
 use line::{Point, Size, Stretch};
 use lowtide_model::{Axis, Curve, Metric};
@@ -24,9 +24,6 @@ const IN_PER_CENT: &str =
 
 /// Rank of a size that stands without a name.
 const NAMELESS_RANK: u8 = 7;
-
-/// Curves of GPU memory beside the one that is judged first: eight cards, or four with two sizes each.
-const MOST_BESIDE: usize = 8;
 
 #[derive(Default)]
 struct Log {
@@ -69,12 +66,6 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
         Some(missing) => Err(missing),
         None => Ok(curves),
     }
-}
-
-/// The words that are there, in a row.
-fn named(words: &[&str]) -> String {
-    let there = words.iter().copied().filter(|word| !word.is_empty());
-    there.collect::<Vec<_>>().join(", ")
 }
 
 /// The points with a size under this name, of each rank that wrote them.
@@ -233,9 +224,10 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
         return Err(Missing::Wanted(IN_PER_CENT.to_owned()));
     }
     let best = lines.iter().max_by_key(|(name, count)| (rank(name), **count)).map(|(name, _)| *name);
+    let peaks = best.is_some_and(is_peak);
     let gpu = |name: &&&str| {
         Some(**name) != best
-            && !is_peak(name)
+            && (peaks || !is_peak(name))
             && meaning(name).is_some_and(|meant| meant.metric == Metric::Gpu)
     };
     let beside = lines.keys().filter(gpu).take(MOST_BESIDE).copied();
@@ -318,7 +310,8 @@ fn curve(log: &Log, run: &Run<'_>, name: &str, chosen: &Chosen, hints: &Hints) -
     for other in others.into_iter().filter(|other| !other.is_empty() && *other != name) {
         let known = points.iter().filter(|point| size_of(point, other).is_some()).count();
         if known * 2 > points.len() {
-            out.series.insert(other.to_owned(), sizes(points, other, hints).0);
+            let name = heap_series(other).unwrap_or(other).to_owned();
+            out.series.insert(name, sizes(points, other, hints).0);
         }
     }
     out
@@ -326,21 +319,15 @@ fn curve(log: &Log, run: &Run<'_>, name: &str, chosen: &Chosen, hints: &Hints) -
 
 /// What has to be known of a size to take its curve for what it is.
 fn note_on_name(points: &[&Point], name: &str) -> Option<String> {
-    let beside = |words: &str| {
-        points
-            .first()?
-            .sizes
-            .iter()
-            .map(|(other, ..)| other)
-            .find(|other| *other != name && other.contains(words))
-    };
+    let of = |held: &str| format!("`{name}` is {held}");
     if is_peak(name) {
-        return Some(format!("`{name}` is the highest so far: it cannot fall"));
+        return Some(of("the highest so far: it cannot fall"));
     }
-    let allocated = beside("alloc").filter(|_| name.contains("reserved"))?;
-    Some(format!(
-        "`{name}` is what the allocator took from the driver, `{allocated}` what tensors hold: where only the first grows, memory is fragmented, not leaked"
-    ))
+    // Beside what is allocated it is judged with it.
+    let alone = points.iter().all(|point| !point.sizes.iter().any(|(other, ..)| other.contains("alloc")));
+    (name.contains("reserved") && alone).then(|| {
+        of("what the allocator took from the driver: without what is allocated of it, fragmentation looks like a leak")
+    })
 }
 
 /// What the sizes are held against on their own lines, where all of them agree.
@@ -361,10 +348,8 @@ fn bound(points: &[&Point], name: &str, hints: &Hints) -> Option<f64> {
 fn sizes(run: &[&Point], name: &str, hints: &Hints) -> (Vec<f64>, String) {
     let found: Vec<Option<(f64, Option<Unit>)>> =
         run.iter().map(|point| size_of(point, name).map(|(_, value, unit)| (*value, *unit))).collect();
-    let bare: Vec<f64> =
-        found.iter().flatten().filter(|(_, unit)| unit.is_none()).map(|(value, _)| *value).collect();
     let asked = hints.unit.as_deref().and_then(numbers::unit);
-    let guessed = asked.unwrap_or_else(|| numbers::guess(&bare));
+    let guessed = asked.unwrap_or_else(|| numbers::guess(&largest_bare(run)));
     let unit = |said: Option<Unit>| match (said, asked) {
         (Some(said), Some(asked)) => numbers::overruled(said, asked),
         (Some(said), None) => said,
@@ -373,7 +358,7 @@ fn sizes(run: &[&Point], name: &str, hints: &Hints) -> (Vec<f64>, String) {
     let units: BTreeSet<&str> = found.iter().flatten().map(|(_, said)| unit(*said).name).collect();
     let how = if asked.is_some() {
         "as asked"
-    } else if bare.is_empty() {
+    } else if found.iter().flatten().all(|(_, unit)| unit.is_some()) {
         "from the text"
     } else {
         "by its size"
@@ -382,6 +367,15 @@ fn sizes(run: &[&Point], name: &str, hints: &Hints) -> (Vec<f64>, String) {
     let bytes =
         |item: Option<(f64, Option<Unit>)>| item.map_or(f64::NAN, |(value, said)| value * unit(said).bytes);
     (found.into_iter().map(bytes).collect(), note)
+}
+
+/// The largest size of each line that has no unit: a program writes all of them in one.
+fn largest_bare(run: &[&Point]) -> Vec<f64> {
+    let bare = |point: &&Point| {
+        let sizes = point.sizes.iter().filter(|(_, _, unit)| unit.is_none());
+        sizes.map(|(_, value, _)| *value).reduce(f64::max)
+    };
+    run.iter().filter_map(bare).collect()
 }
 
 /// Counts on the lines themselves, else from stretches that cover the run.

@@ -24,6 +24,20 @@ const FREE: &[&str] = &["available", "avail", "free"];
 
 const PEAK: &[&str] = &["peak", "max", "maximum", "highest"];
 
+/// Parts of names of GPU memory. The functions of torch.cuda name no GPU, nor do the columns of `nvidia-smi
+/// --query-gpu=memory.used`.
+const OF_GPUS: &[&str] = &[
+    "gpu",
+    "cuda",
+    "vram",
+    "hbm",
+    "fb_used",
+    "nvml",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_cached",
+];
+
 /// Whether a name is of memory that nobody holds: `available memory`, `memory.free`.
 pub(crate) fn is_free(name: &str) -> bool {
     parts(&name.to_ascii_lowercase()).any(|part| FREE.contains(&part))
@@ -52,9 +66,7 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         return None;
     }
     let peak = is(PEAK);
-    // `nvidia-smi --query-gpu=memory.used` names no GPU in its columns.
-    let gpu = !is(&["total"])
-        && (lower.starts_with("memory.") || has(&["gpu", "cuda", "vram", "hbm", "fb_used", "nvml"]));
+    let gpu = !is(&["total"]) && (lower.starts_with("memory.") || has(OF_GPUS));
     let (metric, rank) = if has(&["maxrss", "max_rss", "peak_rss", "vmhwm", "ru_maxrss"])
         || peak && has(&["rss", "resident"])
     {
@@ -118,6 +130,22 @@ pub(crate) fn count_series(name: &str) -> Option<&'static str> {
     .into_iter()
     .find(|(part, _)| lower.contains(part))
     .map(|(_, series)| series)
+}
+
+/// The name under which the engine knows a part of a process: what is live in a heap (`heapUsed`, `traced`), and what is
+/// held for it.
+pub(crate) fn heap_series(name: &str) -> Option<&'static str> {
+    let lower = name.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if is_peak(name) || has(&["percent", "%", "limit"]) {
+        return None;
+    }
+    let heap = lower.contains("heap");
+    if heap && has(&["used", "live", "alloc", "inuse"]) || lower.contains("traced") {
+        Some("heap_used")
+    } else {
+        (heap && has(&["total", "size", "committed", "sys"])).then_some("heap_total")
+    }
 }
 
 /// Whether a name is the one the user meant.

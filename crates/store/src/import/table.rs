@@ -3,10 +3,10 @@
 //! Which column is x and which is y is guessed from the names and said in the notes.
 
 use super::locale::{self, Among};
-use super::memory_names::{Meaning, count_series, is_named, meaning};
+use super::memory_names::{Meaning, count_series, heap_series, is_named, is_peak, meaning};
 use super::numbers::{self, MIB, Unit};
 use super::passes::{self, At, Counted, Run};
-use super::{Attempt, Hints, Missing, times};
+use super::{Attempt, Hints, MOST_BESIDE, Missing, times};
 use lowtide_model::{Axis, Curve, Metric};
 use std::collections::BTreeMap;
 
@@ -32,15 +32,13 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     let x = x_column(&table, hints, &ys)?;
     let mut curves = Vec::new();
     for (column, meant) in &ys {
+        let title = if ys.len() > 1 { table.names[*column].as_str() } else { "" };
         for (group, rows) in groups(&table, *column) {
+            let name = super::named(&[&group, title]);
             curves.extend(
-                curve(&table, &rows, (*column, meant), &x, hints).map(|curve| Curve { name: group, ..curve }),
+                curve(&table, &rows, (*column, meant), &x, hints).map(|curve| Curve { name, ..curve }),
             );
         }
-    }
-    if ys.len() > 1 {
-        let told: Vec<usize> = ys.iter().map(|(column, _)| *column).collect();
-        curves.iter_mut().zip(told).for_each(|(curve, column)| curve.name.clone_from(&table.names[column]));
     }
     Ok(curves)
 }
@@ -168,7 +166,8 @@ impl Table {
     }
 }
 
-/// The columns to judge: the one asked for, else the best named; several only where a column is a run (W&B).
+/// The columns to judge: the one asked for, else the best named; several where a column is a run (W&B), and beside it
+/// GPU memory, which grows for reasons of its own.
 fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Meaning)>, Missing> {
     let plain = Meaning { metric: Metric::Rss, rank: 0, unit: None };
     if let Some(asked) = &hints.y {
@@ -199,8 +198,14 @@ fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Meaning)>, Miss
         });
     };
     let runs = table.names[best.0].contains(" - ");
+    let peaks = is_peak(&table.names[best.0]);
+    let mut gpus = 0;
     found.retain(|(column, meant)| {
-        *column == best.0 || runs && meant.rank == best.1 && table.names[*column].contains(" - ")
+        let name = &table.names[*column];
+        let kin = *column == best.0 || runs && meant.rank == best.1 && name.contains(" - ");
+        let gpu = !kin && meant.metric == Metric::Gpu && (peaks || !is_peak(name));
+        gpus += usize::from(gpu);
+        kin || gpu && gpus <= MOST_BESIDE
     });
     Ok(found)
 }
@@ -484,13 +489,13 @@ fn beside(
             out.insert(series.to_owned(), raw(column));
             continue;
         }
-        let part = ["anon", "file", "shmem", "swap", "heap", "pss", "uss", "gpu", "reserved", "allocated"];
-        if let Some(part) =
-            part.iter().find(|part| lower.starts_with(**part) || lower.contains(&format!("_{part}")))
-        {
+        let part = ["anon", "file", "shmem", "swap", "pss", "uss"];
+        let part =
+            part.into_iter().find(|part| lower.starts_with(*part) || lower.contains(&format!("_{part}")));
+        if let Some(part) = heap_series(name).or(part) {
             let unit = numbers::unit_of_name(name).unwrap_or(unit);
             let values = raw(column).into_iter().map(|value| value * unit.bytes).collect();
-            out.entry((*part).to_owned()).or_insert(values);
+            out.entry(part.to_owned()).or_insert(values);
         }
     }
     out

@@ -1,7 +1,7 @@
 //! What one line of a log says: where it stands (step, epoch, time), how large memory is, and of which rank.
 
 use super::super::Hints;
-use super::super::memory_names::{count_series, is_named, is_other_memory, meaning};
+use super::super::memory_names::{count_series, heap_series, is_named, is_other_memory, meaning};
 use super::super::numbers::{self, Found, Unit};
 use super::super::times::{self, Moment};
 
@@ -245,11 +245,15 @@ fn size_in(item: &Found<'_>, name: &str, hints: &Hints) -> Option<Size> {
     let named = numbers::unit(key).is_none();
     match (meaning(name), unit) {
         (None, Some(unit)) if unit.bytes > 1.0 => {
-            let name = if is_other_memory(name) && named { name } else { "" };
+            let known = is_other_memory(name) || heap_series(name).is_some();
+            let name = if known && named { name } else { "" };
             Some((name.to_owned(), item.value, Some(unit)))
         }
         (Some(_), Some(unit)) => Some(((if named { name } else { "" }).to_owned(), item.value, Some(unit))),
         (Some(meant), None) if named => Some((name.to_owned(), item.value, meant.unit)),
+        (None, None) if heap_series(name).is_some() => {
+            Some((name.to_owned(), item.value, numbers::unit_of_name(key)))
+        }
         _ => None,
     }
 }
