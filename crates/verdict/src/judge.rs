@@ -315,6 +315,7 @@ impl Judge {
             outcome: &outcome,
             forecast: forecast.as_ref(),
             decided_at,
+            running: self.life == Life::Running,
             file_grown,
             unusable: self.need.unusable(),
             periods: &periods,

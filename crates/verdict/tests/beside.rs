@@ -146,3 +146,25 @@ fn restarts_that_are_told_cut_the_curve_where_they_are() {
     let outside = told(vec![-5.0, f64::NAN, 9e9]);
     assert_ne!(outside.verdict, Kind::Leak, "{outside:#?}");
 }
+
+#[test]
+fn a_curve_that_is_over_counts_from_its_end_and_one_that_runs_from_now() {
+    let mut rise = curve(300, |i| 2.0 + 0.01 * i);
+    (rise.axis, rise.context.limit) = (Axis::Seconds, Some(Bytes(6_000_000_000)));
+    assert!(judge(&rise).headline.contains("is reached 1.7 min after its end"), "{}", judge(&rise).headline);
+    let running = judge_running(&rise);
+    assert!(says(&running, "is reached in 1.7 min"), "{:?}", running.evidence);
+}
+
+#[test]
+fn what_fills_a_limit_is_counted_in_examples() {
+    let rise = |i: f64| 2.0 + 0.02 * i.min(100.0);
+    let limit = Some(Bytes(8_000_000_000));
+    let context = Context { examples: Some(200.0), batch: Some(2.0), limit, ..Context::default() };
+    let told = judge(&Curve { context, ..curve(300, rise) });
+    assert!(
+        told.matters.as_ref().is_some_and(|line| line.contains(" examples fill 7.45 GiB")),
+        "{:?}",
+        told.matters
+    );
+}
