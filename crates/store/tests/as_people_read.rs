@@ -185,6 +185,65 @@ fn available_memory_of_a_node_needs_its_total() {
 }
 
 #[test]
+fn each_node_is_held_against_its_own_memory() {
+    let series = |name: &str, labels: &str, value: &str| {
+        let values: Vec<String> = (0..5).map(|n| format!("[{}, \"{value}\"]", 15 * n)).collect();
+        format!(r#"{{"metric": {{"__name__": "{name}", {labels}}}, "values": [{}]}}"#, values.join(","))
+    };
+    let (a, b) = (r#""instance": "a:9100""#, r#""instance": "b:9100""#);
+    let (total, available) = ("node_memory_MemTotal_bytes", "node_memory_MemAvailable_bytes");
+    let card = |host: &str, bytes: &str, name: &str| {
+        series(name, &format!(r#""gpu": "0", "Hostname": "{host}", "instance": "{host}:9400""#), bytes)
+    };
+    let pod = r#""pod": "train-0", "container": "c", "instance": "b:10250""#;
+    let all = [
+        series(total, a, "64e9"),
+        series(total, b, "128e9"),
+        series(available, a, "30e9"),
+        series(available, b, "100e9"),
+        series(available, r#""instance": "c:9100""#, "10e9"),
+        card("a", "20000", "DCGM_FI_DEV_FB_USED"),
+        card("a", "81920", "DCGM_FI_DEV_FB_TOTAL"),
+        card("b", "20000", "DCGM_FI_DEV_FB_USED"),
+        series("container_memory_working_set_bytes", pod, "5e9"),
+        series(
+            "kube_pod_container_resource_limits",
+            r#""pod": "train-0", "container": "c", "resource": "cpu""#,
+            "8",
+        ),
+    ];
+    let found = of_text(&format!(r#"{{"status": "success", "data": {{"result": [{}]}}}}"#, all.join(",")));
+    let told: Vec<_> =
+        found.iter().map(|c| (c.y[0], c.no_level, c.context.limit.map(|limit| limit.0))).collect();
+    let mib = 1_048_576.0;
+    assert_eq!(
+        told,
+        [
+            (34e9, false, Some(64_000_000_000)),
+            (28e9, false, Some(128_000_000_000)),
+            (0.0, true, None),
+            (20_000.0 * mib, false, Some(80 << 30)),
+            (20_000.0 * mib, false, None),
+            (5e9, false, Some(128_000_000_000)),
+        ]
+    );
+}
+
+#[test]
+fn the_number_that_srun_writes_before_each_line_is_its_rank() {
+    let line = |_, n: u32| {
+        format!("{:>2}: step {} mem {} MB", n % 4, 10 * (n / 4), if n % 4 == 1 { 5000 + n } else { 3000 })
+    };
+    let found = of_text(&passes(1, 160, line));
+    let told: Vec<_> = found.iter().map(|c| (c.name.as_str(), c.axis, c.x.len(), c.y[39])).collect();
+    assert_eq!(told.len(), 4, "{told:?}");
+    assert_eq!(told[1], ("x: rank 1", Axis::Step, 40, 5157e6));
+    let epochs =
+        only(&passes(4, 20, |epoch, n| format!("{epoch}: step {} mem {} MB", 20 * epoch + n, 3000 + n)));
+    assert_eq!(epochs.x.len(), 80, "a number that only rises is no rank");
+}
+
+#[test]
 fn each_rank_of_one_log_is_a_curve() {
     let line = |_, n: u32| {
         format!("[rank{}] step {} mem {} MB", n % 4, n / 4, if n % 4 == 1 { 5000 + n } else { 3000 })

@@ -163,7 +163,19 @@ fn gather(text: &str, hints: &Hints) -> Log {
         log.points.push(point);
     }
     take_from_above(&mut log.points);
+    take_labels_as_ranks(&mut log.points);
     log
+}
+
+/// `srun -l` writes the rank before each line. A step or an epoch there only rises; ranks take turns.
+fn take_labels_as_ranks(points: &mut [Point]) {
+    let labels: Vec<u32> = points.iter().filter_map(|point| point.label).collect();
+    let ranks = labels.iter().collect::<BTreeSet<_>>().len();
+    let falls = labels.windows(2).filter(|pair| pair[1] < pair[0]).count();
+    let unranked = points.iter().all(|point| point.rank.is_none());
+    if unranked && ranks > 1 && labels.len() * 10 >= points.len() * 8 && falls >= ranks {
+        points.iter_mut().for_each(|point| point.rank = point.label);
+    }
 }
 
 /// A trainer's line has step and epoch, the line under it the size: where sizes stand on lines that say no place, and

@@ -42,6 +42,8 @@ pub(super) struct Point {
     pub(super) seconds: Option<f64>,
     pub(super) moment: Option<Moment>,
     pub(super) rank: Option<u32>,
+    /// The number that the line begins with: the 3 of `3: step 10 ...`, as `srun -l` writes it.
+    pub(super) label: Option<u32>,
     /// Step and epoch of the line above, which holds no size.
     pub(super) above: Option<(Option<f64>, Option<f64>)>,
     pub(super) sizes: Vec<Size>,
@@ -61,8 +63,13 @@ pub(super) struct Stretch {
 }
 
 pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
-    let mut point =
-        Point { moment: times::find(line), shape: shape(line), rank: rank(line), ..Point::default() };
+    let mut point = Point {
+        moment: times::find(line),
+        shape: shape(line),
+        rank: rank(line),
+        label: label(line),
+        ..Point::default()
+    };
     let mut last_size: Option<(&Found<'_>, String)> = None;
     for (number, item) in found.iter().enumerate() {
         let key = item.key.trim_matches(['.', '/', '-']).to_ascii_lowercase();
@@ -194,6 +201,13 @@ fn rank(line: &str) -> Option<u32> {
         }
     }
     None
+}
+
+/// The number before the first colon of a line, with a space after it: `12:30:01` and `key: 5` are none.
+fn label(line: &str) -> Option<u32> {
+    let (label, rest) = line.trim_start().split_once(':')?;
+    let digits = !label.is_empty() && label.bytes().all(|c| c.is_ascii_digit());
+    label.parse().ok().filter(|_| digits && rest.starts_with([' ', '\t']))
 }
 
 /// The 83 of `12/83` and `12/   83`.
