@@ -321,9 +321,6 @@ impl Judge {
             periods: &periods,
             count: self.count_fact(),
         };
-        let on_steps = self.axis != Axis::Seconds;
-        let settled =
-            |k: (f64, f64)| Settled { step: on_steps.then_some(k.0), seconds: self.clock.seconds(k.0) };
         let mut verdict = Verdict {
             schema: SCHEMA.to_owned(),
             file: self.name.clone(),
@@ -333,7 +330,7 @@ impl Judge {
             headline: story.headline(),
             process: None,
             floor: floor_facts(facts),
-            settled_at: facts.knee.map(settled),
+            settled_at: facts.knee.map(|knee| self.settled(knee.0)),
             bytes_per_example: fill.filter(|_| kind == Kind::CacheFill).map(|f| f.bytes_per_example),
             matters: story.matters(),
             in_first_pass: seen.because == Because::InsideFirstPass,
@@ -353,6 +350,10 @@ impl Judge {
         let seconds = (self.axis == Axis::Seconds).then_some(facts.last - facts.first);
         verdict.suit_advice(Standing { ended: self.life == Life::Ended, seconds });
         verdict
+    }
+
+    fn settled(&self, x: f64) -> Settled {
+        Settled { step: (self.axis != Axis::Seconds).then_some(x), seconds: self.clock.seconds(x) }
     }
 
     /// When two explanations part: at the end of the first pass, of the test pass after it, or when the curve is half

@@ -86,6 +86,7 @@ fn by_rank<'a>(points: &'a [Point], name: &str) -> Vec<(String, Vec<&'a Point>)>
 
 /// The curves of points that one process wrote, or several in turn.
 fn of_one(log: &Log, points: Vec<&Point>, name: &str, hints: &Hints) -> Attempt {
+    let points = axis::oldest_first(points);
     let chosen = axis::choose(&points, hints);
     let points = if chosen.place == Place::Line {
         of_one_shape(&points)?

@@ -16,6 +16,10 @@ pub(crate) struct Meaning {
 const OTHER_MEMORY: &[&str] =
     &["virtual", "vsz", "vms", "vmsize", "vmpeak", "swap", "vmswap", "cached", "shared", "total"];
 
+/// Parts of names of memory that is not what a job holds, or of no memory.
+const NOT_HELD: &[&str] =
+    &["available", "free", "virtual", "vsz", "vms", "shared", "swap", "cached", "buff", "tokens", "total"];
+
 fn parts(lower: &str) -> impl Iterator<Item = &str> {
     lower.split(|c: char| !c.is_ascii_alphanumeric())
 }
@@ -26,17 +30,8 @@ const PEAK: &[&str] = &["peak", "max", "maximum", "highest"];
 
 /// Parts of names of GPU memory. The functions of torch.cuda name no GPU, nor do the columns of `nvidia-smi
 /// --query-gpu=memory.used`.
-const OF_GPUS: &[&str] = &[
-    "gpu",
-    "cuda",
-    "vram",
-    "hbm",
-    "fb_used",
-    "nvml",
-    "memory_allocated",
-    "memory_reserved",
-    "memory_cached",
-];
+const OF_GPUS: &[&str] =
+    &["gpu", "cuda", "vram", "hbm", "fb_used", "nvml", "memory_allocated", "memory_reserved"];
 
 /// Whether a name is of memory that nobody holds: `available memory`, `memory.free`.
 pub(crate) fn is_free(name: &str) -> bool {
@@ -71,7 +66,8 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         || peak && has(&["rss", "resident"])
     {
         (Metric::MaxRss, 6)
-    } else if has(&["rss", "resident"]) {
+    } else if has(&["rss", "resident"]) || lower.ends_with("working set") {
+        // Resident memory is a working set to Windows.
         (Metric::Rss, 10)
     } else if has(&["pss"]) {
         (Metric::PssTree, 9)
@@ -86,19 +82,7 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         (Metric::Gpu, 2)
     } else if gpu && has(&["mem", "vram", "hbm", "fb_used", "alloc", "reserved", "used"]) {
         (Metric::Gpu, 4)
-    } else if has(&[
-        "available",
-        "free",
-        "virtual",
-        "vsz",
-        "vms",
-        "shared",
-        "swap",
-        "cached",
-        "buff",
-        "tokens",
-        "total",
-    ]) {
+    } else if has(NOT_HELD) {
         return None;
     } else if peak && (has(&["memory", "mem_"]) || is(&["mem", "ram"])) {
         (Metric::MaxRss, 5)

@@ -16,7 +16,55 @@ const KNOWN: &[(&str, Metric, Unit)] = &[
     ("DCGM_FI_DEV_FB_USED", Metric::Gpu, MIB),
     ("nvidia_smi_memory_used_bytes", Metric::Gpu, BYTES),
     ("nvidia_gpu_memory_used_bytes", Metric::Gpu, BYTES),
+    ("DCGM_FI_DEV_FB_FREE", Metric::Gpu, MIB),
     ("node_memory_MemAvailable_bytes", Metric::Host, BYTES),
+    ("node_memory_MemFree_bytes", Metric::Host, BYTES),
+];
+
+/// Words in names of what no job holds as its memory: parts of the page cache, counts, shares, clocks.
+const NOT_HELD: &[&str] = &[
+    "cache",
+    "cached",
+    "buffers",
+    "mapped",
+    "swap",
+    "swapcached",
+    "swaptotal",
+    "swapfree",
+    "failcnt",
+    "failures",
+    "util",
+    "utilization",
+    "clock",
+    "temp",
+    "temperature",
+    "percent",
+    "ratio",
+    "errors",
+    "slab",
+    "sreclaimable",
+    "sunreclaim",
+    "dirty",
+    "writeback",
+    "active",
+    "inactive",
+    "committed",
+    "commitlimit",
+    "hugepages",
+    "directmap4k",
+    "directmap2m",
+    "directmap1g",
+    "vmalloctotal",
+    "vmallocused",
+    "vmallocchunk",
+    "pagetables",
+    "kernelstack",
+];
+
+/// What is free, and what is told beside it that says the same better.
+const FREE: &[(&str, &str)] = &[
+    ("DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_FB_USED"),
+    ("node_memory_MemFree_bytes", "node_memory_MemAvailable_bytes"),
 ];
 
 /// What a limit is of.
@@ -68,11 +116,25 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
         return super::lowtide_series::read(series);
     }
     let limits: Vec<Limit<'_>> = series.iter().filter_map(limit).collect();
-    let mut curves: Vec<Curve> = series.iter().filter_map(|one| curve(one, hints, &limits)).collect();
+    let mut wanted: Vec<&Value> = series.iter().filter(|one| !is_limit(name(one))).collect();
+    // Who asks for one series only, or names one, means it.
+    if hints.y.is_none() && wanted.iter().any(|one| is_held(name(one))) {
+        wanted.retain(|one| is_held(name(one)) && !is_told_better(name(one), series));
+    }
+    let mut curves: Vec<Curve> = wanted.iter().filter_map(|one| curve(one, hints, &limits)).collect();
     if let Some(asked) = &hints.y {
         curves.retain(|curve| curve.name.split(' ').next().is_some_and(|name| is_named(name, asked)));
     }
     if curves.is_empty() { Err(no_series(series)) } else { Ok(curves) }
+}
+
+fn is_held(name: &str) -> bool {
+    !name.to_ascii_lowercase().split(['_', ':']).any(|word| NOT_HELD.contains(&word))
+}
+
+fn is_told_better(free: &str, series: &[Value]) -> bool {
+    let better = FREE.iter().find(|(name, _)| *name == free).map(|(_, better)| *better);
+    better.is_some_and(|better| series.iter().any(|one| name(one) == better))
 }
 
 fn no_series(series: &[Value]) -> Missing {
@@ -154,9 +216,6 @@ fn host(instance: &str) -> &str {
 
 fn curve(series: &Value, hints: &Hints, limits: &[Limit<'_>]) -> Option<Curve> {
     let metric_name = name(series);
-    if is_limit(metric_name) {
-        return None;
-    }
     let (mut x, mut y) = points(series)?;
     let start = *x.first()?;
     for x in &mut x {
@@ -181,13 +240,16 @@ fn curve(series: &Value, hints: &Hints, limits: &[Limit<'_>]) -> Option<Curve> {
     let limit = match metric {
         Metric::Gpu => limit_of(series, Of::Gpu, limits),
         Metric::Host => limit_of(series, Of::Node, limits),
-        _ => limit_of(series, Of::Container, limits).or_else(|| limit_of(series, Of::Node, limits)),
+        Metric::Rss | Metric::MaxRss | Metric::Anon | Metric::PssTree | Metric::Cgroup | Metric::Other(_) => {
+            limit_of(series, Of::Container, limits).or_else(|| limit_of(series, Of::Node, limits))
+        }
     };
     let told = if metric_name.is_empty() { "a series without a name" } else { metric_name };
     let notes = vec![format!("{told} taken as {}", unit.name)];
     let mut out = Curve { name: title(series), axis: Axis::Seconds, x, y, metric, notes, ..Curve::default() };
     super::set_limit(&mut out, limit);
-    if is_free(metric_name) || metric_name == "node_memory_MemAvailable_bytes" {
+    let free = FREE.iter().any(|(free, _)| *free == metric_name);
+    if is_free(metric_name) || free || metric_name == "node_memory_MemAvailable_bytes" {
         super::turn_round(&mut out, limit, metric_name);
     }
     Some(out)

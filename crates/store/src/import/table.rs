@@ -8,7 +8,7 @@ use super::numbers::{self, MIB, Unit};
 use super::passes::{self, At, Counted, Run};
 use super::{Attempt, Hints, MOST_BESIDE, Missing, times};
 use lowtide_model::{Axis, Curve, Metric};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Lines that decide how a table is parted.
 const SNIFFED: usize = 64;
@@ -17,7 +17,28 @@ const SNIFFED: usize = 64;
 const MOST_SERIES: usize = 16;
 
 /// Columns whose values tell runs or processes apart.
-const GROUPS: &[&str] = &["pid", "process", "rank", "run", "container", "pod", "gpu", "host"];
+const GROUPS: &[&str] = &[
+    "host",
+    "hostname",
+    "node",
+    "instance",
+    "namespace",
+    "pod",
+    "container",
+    "run",
+    "process",
+    "pid",
+    "rank",
+    "local_rank",
+    "worker",
+    "gpu",
+    "gpu_id",
+    "index",
+    "uuid",
+    "gpu_uuid",
+    "pci.bus_id",
+    "device",
+];
 
 struct Table {
     names: Vec<String>,
@@ -179,7 +200,15 @@ fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Meaning)>, Miss
     }
     let width = table.names.len();
     if table.names.iter().all(String::is_empty) {
-        return Ok(vec![(usize::from(width > 1), plain)]);
+        let moving: Vec<usize> = (0..width).filter(|column| !is_place(table, *column)).collect();
+        return match moving[..] {
+            [only] => Ok(vec![(only, plain)]),
+            [] if width <= 2 => Ok(vec![(width - 1, plain)]),
+            [_, second] if width == 2 => Ok(vec![(second, plain)]),
+            _ => Err(Missing::Wanted(format!(
+                "{width} columns without names; say which is memory, such as --y 2"
+            ))),
+        };
     }
     let mut found: Vec<(usize, Meaning)> = (0..width)
         .filter(|column| !is_bound(&table.names[*column]) && !is_share(&table.names[*column]))
@@ -210,6 +239,20 @@ fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Meaning)>, Miss
     Ok(found)
 }
 
+/// Whether a column without a name says where a row stands: it rises with each, or holds times.
+fn is_place(table: &Table, column: usize) -> bool {
+    is_timed(table, column) || (column == 0 && rises(table, column))
+}
+
+fn is_timed(table: &Table, column: usize) -> bool {
+    table.rows.iter().all(|row| times::cell(&row[column]).is_some())
+}
+
+fn rises(table: &Table, column: usize) -> bool {
+    let values: Vec<f64> = table.rows.iter().filter_map(|row| value(&row[column])).collect();
+    values.len() > 2 && values.windows(2).all(|pair| pair[0] < pair[1])
+}
+
 /// W&B exports a lower and an upper bound beside each column.
 fn is_bound(name: &str) -> bool {
     name.ends_with("__MIN") || name.ends_with("__MAX")
@@ -222,7 +265,7 @@ fn in_per_cent(name: &str) -> String {
     )
 }
 
-/// W&B's `system/memory` and `gpu.0.memory` are per cent; others say so.
+/// W&B's `system/memory`, `gpu.0.memory` and `gpu.0.memoryAllocated` are per cent; others say so.
 fn is_share(name: &str) -> bool {
     let last = name.rsplit(" - ").next().unwrap_or(name);
     let lower = last.to_ascii_lowercase();
@@ -230,6 +273,7 @@ fn is_share(name: &str) -> bool {
     let memory = ["mem", "ram", "swap"].iter().any(|word| lower.contains(word));
     (says_so && memory)
         || matches!(last, "system/memory" | "system.memory")
+        || last.ends_with(".memoryAllocated")
         || last.starts_with("system") && last.ends_with(".memory")
 }
 
@@ -268,13 +312,22 @@ fn x_column(table: &Table, hints: &Hints, ys: &[(usize, Meaning)]) -> Result<Pla
     if let Some((_, column, axis)) = best {
         return Ok(Place { column: Some(*column), axis: *axis, note });
     }
-    let rises = |column: &usize| {
-        let values: Vec<f64> = table.rows.iter().filter_map(|row| value(&row[*column])).collect();
-        values.len() > 2 && values.windows(2).all(|pair| pair[0] < pair[1])
-    };
+    // A column of times orders the rows whatever it is called.
+    if let Some(column) =
+        free().find(|column| is_timed(table, *column) && orders(table, *column, Axis::Seconds))
+    {
+        return Ok(Place { column: Some(column), axis: Axis::Seconds, note });
+    }
     let nameless = table.names.iter().all(String::is_empty);
-    Ok(Place { column: free().find(rises).filter(|_| nameless), axis: Axis::Sample, note })
+    let column = free().find(|column| rises(table, *column)).filter(|_| nameless);
+    let since_1970 =
+        |column: usize| (SINCE_1970.0..SINCE_1970.1).contains(&value(&table.rows[0][column]).unwrap_or(0.0));
+    let axis = if column.is_some_and(since_1970) { Axis::Seconds } else { Axis::Sample };
+    Ok(Place { column, axis, note })
 }
+
+/// Seconds since 1970, in our time.
+const SINCE_1970: (f64, f64) = (1e9, 2.5e9);
 
 /// Whether a column moves. Seconds must also mostly rise: a column `time` that goes up and down is how long a step took.
 fn orders(table: &Table, column: usize, axis: Axis) -> bool {
@@ -283,7 +336,12 @@ fn orders(table: &Table, column: usize, axis: Axis) -> bool {
     let x = x_values(table, &filled, Some(column), axis).0;
     let moves = x.windows(2).any(|pair| (pair[1] - pair[0]).abs() > 0.0);
     let falls = x.windows(2).filter(|pair| pair[1] < pair[0]).count();
-    x.len() < 2 || (moves && (axis != Axis::Seconds || falls * 4 <= x.len()))
+    let newest_first = falls > 0 && only_falls(&x);
+    x.len() < 2 || (moves && (axis != Axis::Seconds || falls * 4 <= x.len() || newest_first))
+}
+
+fn only_falls(x: &[f64]) -> bool {
+    x.len() > 2 && x.windows(2).all(|pair| pair[1] <= pair[0]) && x[x.len() - 1] < x[0]
 }
 
 /// The kind of axis a name means, the better first.
@@ -318,26 +376,33 @@ fn axis_of(name: &str) -> Option<(Axis, u8)> {
     }
 }
 
-/// The rows of each process or run, where a column tells them apart.
+/// The rows of each process or run, where columns tell them apart.
 fn groups(table: &Table, y: usize) -> Vec<(String, Vec<usize>)> {
-    let all = || vec![(String::new(), (0..table.rows.len()).collect())];
-    let Some(column) =
-        GROUPS.iter().find_map(|group| table.names.iter().position(|name| is_named(name, group)))
-    else {
-        return all();
+    let rows: Vec<usize> =
+        (0..table.rows.len()).filter(|row| value(&table.rows[*row][y]).is_some()).collect();
+    let telling = |column: &usize| {
+        let values: BTreeSet<&str> = rows.iter().map(|row| table.rows[*row][*column].as_str()).collect();
+        // A value a row is no group.
+        *column != y && values.len() > 1 && values.len() * 2 <= rows.len()
     };
-    let mut parts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (number, row) in table.rows.iter().enumerate() {
-        if value(&row[y]).is_some() {
-            parts.entry(&row[column]).or_default().push(number);
-        }
+    let named = GROUPS.iter().filter_map(|group| table.names.iter().position(|name| is_named(name, group)));
+    let columns: Vec<usize> = named.filter(telling).collect();
+    let mut parts: BTreeMap<Vec<&str>, Vec<usize>> = BTreeMap::new();
+    for row in &rows {
+        parts
+            .entry(columns.iter().map(|column| table.rows[*row][*column].as_str()).collect())
+            .or_default()
+            .push(*row);
     }
-    // A value a row is no group.
-    if parts.len() < 2 || parts.len() * 2 > table.rows.len() {
-        return all();
+    if parts.len() < 2 || parts.len() * 2 > rows.len() {
+        return vec![(String::new(), (0..table.rows.len()).collect())];
     }
-    let label = &table.names[column];
-    parts.into_iter().map(|(value, rows)| (format!("{label} {value}"), rows)).collect()
+    let title = |values: &[&str]| {
+        let each =
+            columns.iter().zip(values).map(|(column, value)| format!("{} {value}", table.names[*column]));
+        each.collect::<Vec<_>>().join(", ")
+    };
+    parts.into_iter().map(|(values, rows)| (title(&values), rows)).collect()
 }
 
 fn curve(
@@ -347,8 +412,12 @@ fn curve(
     place: &Place,
     hints: &Hints,
 ) -> Option<Curve> {
-    let rows: Vec<usize> =
+    let mut rows: Vec<usize> =
         rows.iter().copied().filter(|row| value(&table.rows[*row][column]).is_some()).collect();
+    // A table may have its newest row first.
+    if only_falls(&x_values(table, &rows, place.column, place.axis).0) {
+        rows.reverse();
+    }
     let raw = |column: usize| -> Vec<f64> {
         rows.iter().map(|row| value(&table.rows[*row][column]).unwrap_or(f64::NAN)).collect()
     };

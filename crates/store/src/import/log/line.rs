@@ -72,7 +72,7 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
     };
     let mut last_size: Option<(&Found<'_>, String)> = None;
     for (number, item) in found.iter().enumerate() {
-        let key = item.key.trim_matches(['.', '/', '-']).to_ascii_lowercase();
+        let key = item.key.trim_matches(['.', '/', '-', '_']).to_ascii_lowercase();
         let short = key.rsplit(['/', '.']).next().unwrap_or(&key).to_owned();
         let bare = item.unit.is_none();
         let bounds = last_size.take().filter(|(size, _)| is_bound(line, size, item));
@@ -255,6 +255,9 @@ fn size_in(item: &Found<'_>, name: &str, hints: &Hints) -> Option<Size> {
     let kernels = kernels.iter().any(|start| key.starts_with(start));
     let unit =
         item.unit.map(|unit| if kernels && (unit.bytes - 1e3).abs() < 0.5 { numbers::KIB } else { unit });
+    // `GPU0: 20.1GB` is what that card holds.
+    let card = ["gpu", "cuda", "vram"].iter().any(|word| key.strip_prefix(word).is_some_and(is_number));
+    let name = &if card && unit.is_some() { format!("{name} memory") } else { name.to_owned() };
     // A word that is itself a unit is the tail of another size.
     let named = numbers::unit(key).is_none();
     match (meaning(name), unit) {
@@ -270,6 +273,10 @@ fn size_in(item: &Found<'_>, name: &str, hints: &Hints) -> Option<Size> {
         }
         _ => None,
     }
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|c| c.is_ascii_digit())
 }
 
 /// `Steps 10-80: 6,529 tensors`, `Steps 90+: 7,070 tensors`.

@@ -1,0 +1,238 @@
+//! Screens and exports that were read wrongly once, and told with confidence.
+
+#![allow(clippy::unwrap_used, reason = "what cannot be set up should stop the test")]
+#![allow(clippy::float_cmp, reason = "numbers that were written are read, not computed")]
+
+use lowtide_model::{Axis, Bytes, Curve, Metric};
+use lowtide_store::import::{Hints, parse};
+use std::path::Path;
+
+const MIB: f64 = 1_048_576.0;
+const GIB: f64 = 1024.0 * MIB;
+
+fn of_text(text: &str) -> Vec<Curve> {
+    parse(Path::new("x.txt"), text.as_bytes(), &Hints::default()).unwrap()
+}
+
+fn only(text: &str) -> Curve {
+    let mut found = of_text(text);
+    assert_eq!(found.len(), 1, "{:?}", found.iter().map(|curve| &curve.name).collect::<Vec<_>>());
+    found.remove(0)
+}
+
+fn refused(text: &str) -> String {
+    parse(Path::new("x.txt"), text.as_bytes(), &Hints::default()).unwrap_err().to_string()
+}
+
+fn lines(count: u32, line: impl Fn(u32) -> String) -> String {
+    (0..count).map(|n| line(n) + "\n").collect()
+}
+
+/// Each curve by its name, with how far it moved.
+fn moves(curves: &[Curve]) -> Vec<(&str, f64)> {
+    curves.iter().map(|c| (c.name.as_str(), c.y[c.y.len() - 1] - c.y[0])).collect()
+}
+
+#[test]
+fn free_is_read_by_its_columns_and_in_its_language() {
+    let wide = only(&lines(30, |n| {
+        format!(
+            "               total        used        free      shared     buffers       cache   available\n\
+             Mem:           64000        {}       50000         100         200        9000       {}",
+            2000 + n,
+            60_000 - 10 * n
+        )
+    }));
+    assert_eq!(wide.y[29], 4290.0 * MIB, "total minus available");
+    let old = only(&lines(30, |n| {
+        format!(
+            "             total       used       free     shared    buffers     cached\n\
+             Mem:         64000      {}      20000          0       1000      30000\n\
+             -/+ buffers/cache:      {}      51000",
+            44_000 + 10 * n,
+            13_000 + 10 * n
+        )
+    }));
+    assert_eq!(old.y[29], 13_290.0 * MIB, "used without buffers and cached");
+    let german = only(&lines(30, |n| {
+        format!(
+            "               gesamt       benutzt     frei      gemns.  Puffer/Cache verfügbar\n\
+             Speicher:       62Gi       2,{n:02}Gi       40Gi       1,0Gi        10Gi        50Gi\n\
+             Swap:          2,0Gi          0B       2,0Gi"
+        )
+    }));
+    assert_eq!((german.metric.clone(), german.y[29]), (Metric::Host, 2.29 * GIB));
+}
+
+#[test]
+fn every_pod_of_kubectl_top_is_a_curve() {
+    let rows = |n: u32| {
+        format!(
+            "NAME      CPU(cores)   MEMORY(bytes)\ntrain-0   3990m        {}Mi\ntrain-1   3990m        2000Mi",
+            2000 + n
+        )
+    };
+    let pods = of_text(&lines(30, rows));
+    assert_eq!(moves(&pods), [("x: train-0", 29.0 * MIB), ("x: train-1", 0.0)]);
+    let timed = of_text(&lines(30, |n| format!("2026-03-01T12:00:{n:02}Z\n{}", rows(n))));
+    assert_eq!((timed[0].axis, timed[0].x[29]), (Axis::Seconds, 29.0));
+    let spaced = of_text(&lines(30, |n| {
+        format!("NAMESPACE   NAME   CPU(cores)   MEMORY(bytes)\nml a 1m {n}Mi\nml b 1m 9Mi")
+    }));
+    assert_eq!(moves(&spaced), [("x: ml a", 29.0 * MIB), ("x: ml b", 0.0)]);
+    let cgtop = of_text(&lines(30, |n| {
+        format!(
+            "Control Group                 Tasks   %CPU   Memory  Input/s Output/s\n\
+             /user.slice/a.service            42   99.1     {}.0M        -        -\n\
+             /user.slice/b.service            42   99.1     2.0G        -        -",
+            2000 + n
+        )
+    }));
+    assert_eq!(moves(&cgtop), [("x: /user.slice/a.service", 29.0 * MIB), ("x: /user.slice/b.service", 0.0)]);
+}
+
+#[test]
+fn every_container_of_docker_in_json_is_a_curve() {
+    let row = |name: &str, mib: u32| {
+        format!(r#"{{"CPUPerc":"99%","MemUsage":"{mib}MiB / 16GiB","Name":"{name}","PIDs":"42"}}"#)
+    };
+    let found = of_text(&lines(30, |n| format!("{}\n{}", row("a", 2000 + n), row("b", 2000))));
+    assert_eq!(moves(&found), [("x: a", 29.0 * MIB), ("x: b", 0.0)]);
+    assert_eq!(found[0].context.limit, Some(Bytes(16 << 30)));
+}
+
+#[test]
+fn the_counts_of_vmstat_and_statm_are_told_apart() {
+    let vmstat = only(&format!(
+        "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----\n \
+         r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n{}",
+        lines(30, |n| format!(
+            " 1  0      0 {} 200000 {}    0    0     0     0  100  200 50  1 49  0  0",
+            60_000_000 - 3000 * n,
+            9_000_000 + 1000 * n
+        ))
+    ));
+    assert_eq!((vmstat.y[29], vmstat.no_level), (29.0 * 2000.0 * 1024.0, true));
+    let statm = |before: fn(u32) -> String| {
+        only(&lines(30, |n| format!("{}2500000 {} 30000 1 0 600000 0", before(n), 512_000 + n)))
+    };
+    assert_eq!(
+        (statm(|_| String::new()).y[29], statm(|_| String::new()).axis),
+        (512_029.0 * 4096.0, Axis::Sample)
+    );
+    let timed = statm(|n| format!("{} ", 1_772_366_400 + 5 * n));
+    assert_eq!((timed.axis, timed.x[29], timed.y[0]), (Axis::Seconds, 145.0, 512_000.0 * 4096.0));
+}
+
+#[test]
+fn columns_without_names_are_guessed_only_where_one_is_left() {
+    let text = lines(30, |n| format!("{},{},{}", n, 5, 2000 + n));
+    assert!(refused(&text).contains("3 columns without names"), "{}", refused(&text));
+    let two = only(&lines(30, |n| format!("{} {}", 1_772_366_400 + 5 * n, 2_097_152_000 + 4096 * n)));
+    assert_eq!((two.axis, two.x[29], two.y[29]), (Axis::Seconds, 145.0, 2_097_270_784.0));
+}
+
+#[test]
+fn a_newest_row_that_stands_first_is_the_last() {
+    for (text, name) in [
+        (lines(30, |n| format!("2026-03-01T12:00:{:02},{}", 29 - n, 2029 - n)), "time,rss_mb\n"),
+        (lines(30, |n| format!("{},{}", 1_772_366_429 - n, 2029 - n)), "timestamp,rss_mb\n"),
+        (lines(30, |n| format!("2026-03-01 12:00:{:02} INFO rss {} MB", 29 - n, 2029 - n)), ""),
+        (lines(30, |n| format!("12:00:{:02} rss {} MB", 29 - n, 2029 - n)), ""),
+    ] {
+        let curve = only(&format!("{name}{text}"));
+        assert_eq!(
+            (curve.axis, curve.x[29], curve.y[0], curve.y[29]),
+            (Axis::Seconds, 29.0, 2e9, 2029e6),
+            "{text:.60}"
+        );
+    }
+}
+
+#[test]
+fn cards_and_hosts_in_one_table_are_parted() {
+    let rows = lines(60, |n| {
+        format!("2026/03/01 12:00:{:02}.123, {}, {} MiB, 81920 MiB", n / 2, n % 2, 20_000 + (n % 2) * n)
+    });
+    let cards = of_text(&format!("timestamp, index, memory.used [MiB], memory.total [MiB]\n{rows}"));
+    assert_eq!(moves(&cards), [("x: index 0", 0.0), ("x: index 1", 58.0 * MIB)]);
+    let rows = lines(120, |n| {
+        format!("{},{},{},{}", n / 4, ["a", "b"][n as usize % 2], n / 2 % 2, 2000 + 100 * (n % 4))
+    });
+    let hosts = of_text(&format!("step,host,gpu,gpu_mem_mb\n{rows}"));
+    let told: Vec<_> = hosts.iter().map(|c| (c.name.as_str(), c.y[29])).collect();
+    assert_eq!(
+        told,
+        [
+            ("x: host a, gpu 0", 2e9),
+            ("x: host a, gpu 1", 2200e6),
+            ("x: host b, gpu 0", 2100e6),
+            ("x: host b, gpu 1", 2300e6)
+        ]
+    );
+}
+
+#[test]
+fn every_card_that_a_line_names_is_a_curve() {
+    for line in ["GPU0: {a}GB GPU1: 20.00GB", "gpu0={a}GB gpu1=20.00GB", "cuda0 {a} GB | cuda1 20.00 GB"] {
+        let found =
+            of_text(&lines(30, |n| format!("step {n} | {}", line.replace("{a}", &format!("20.{n:02}")))));
+        assert_eq!(found.len(), 2, "{line}");
+        assert!(found.iter().all(|curve| curve.metric == Metric::Gpu && curve.x[29] == 29.0), "{found:?}");
+        assert_eq!(found.iter().filter(|curve| curve.y[29] > curve.y[0]).count(), 1, "{line}");
+    }
+}
+
+#[test]
+fn what_no_job_holds_is_no_curve_of_prometheus() {
+    let series = |name: &str, step: f64| {
+        let values: Vec<String> =
+            (0..30).map(|n| format!("[{}, \"{}\"]", 15 * n, f64::from(n).mul_add(step, 20_000.0))).collect();
+        format!(r#"{{"metric": {{"__name__": "{name}", "gpu": "0"}}, "values": [{}]}}"#, values.join(","))
+    };
+    let answer = |names: &[(&str, f64)]| {
+        let all: Vec<String> = names.iter().map(|(name, step)| series(name, *step)).collect();
+        format!(r#"{{"status": "success", "data": {{"result": [{}]}}}}"#, all.join(","))
+    };
+    let used = ("DCGM_FI_DEV_FB_USED", 40.0);
+    let free = ("DCGM_FI_DEV_FB_FREE", -40.0);
+    let beside = [
+        used,
+        free,
+        ("DCGM_FI_DEV_MEM_COPY_UTIL", 1.0),
+        ("DCGM_FI_DEV_MEM_CLOCK", 0.0),
+        ("container_memory_cache", 9.0),
+        ("container_memory_failcnt", 1.0),
+        ("node_memory_Cached_bytes", 1.0),
+    ];
+    let card = only(&answer(&beside));
+    assert_eq!((card.metric.clone(), card.y[29] - card.y[0]), (Metric::Gpu, 29.0 * 40.0 * MIB));
+    let alone = only(&answer(&[free]));
+    assert_eq!((alone.y[29], alone.no_level), (29.0 * 40.0 * MIB, true), "what is free in MiB, turned round");
+    let asked = only(&answer(&[("container_memory_cache", 9.0)]));
+    assert_eq!(asked.y[0], 20_000.0, "who asks for it alone means it");
+    let node =
+        of_text(&answer(&[("node_memory_MemFree_bytes", -9.0), ("node_memory_MemAvailable_bytes", -5.0)]));
+    assert_eq!(moves(&node)[0].1, 145.0, "available says it better than free");
+    assert_eq!(node.len(), 1);
+}
+
+#[test]
+fn shares_and_places_under_other_names_are_known() {
+    let share = refused(&format!(
+        "\"Relative Time (Wall)\",\"run - system/gpu.0.memoryAllocated\"\n{}",
+        lines(30, |n| format!("{},{}", 15 * n, 30 + n))
+    ));
+    assert!(share.contains("per cent"), "{share}");
+    let history = only(&lines(30, |n| {
+        format!(r#"{{"_step": {}, "_timestamp": 1772366400.5, "mem/rss_mb": {}}}"#, 10 * n, 2000 + n)
+    }));
+    assert_eq!((history.axis, history.x[29]), (Axis::Step, 290.0));
+    let windows = only(&format!(
+        "\"(PDH-CSV 4.0) (W. Europe Standard Time)(-60)\",\"\\\\PC\\Process(python)\\Working Set\",\"\\\\PC\\Process(python)\\% Processor Time\"\n{}",
+        lines(30, |n| format!("\"03/01/2026 12:00:{n:02}.123\",\"{}\",\"99.1\"", 104_857_600 + 4096 * n))
+    ));
+    assert_eq!((windows.axis, windows.x[29], windows.y[0]), (Axis::Seconds, 29.0, 100.0 * MIB));
+    let pages = only(&lines(30, |n| format!("step={n} rss={}", (300 + n) * 1_048_576)));
+    assert_eq!(pages.y[0], 300.0 * MIB, "whole pages are bytes");
+}
