@@ -236,3 +236,67 @@ fn shares_and_places_under_other_names_are_known() {
     let pages = only(&lines(30, |n| format!("step={n} rss={}", (300 + n) * 1_048_576)));
     assert_eq!(pages.y[0], 300.0 * MIB, "whole pages are bytes");
 }
+
+#[test]
+fn what_a_launcher_writes_before_a_line_is_who_wrote_it() {
+    for (label, name) in [
+        ("[1,{r}]<stdout>: ", "x: 1,1"),
+        ("[default{r}]:", "x: default1"),
+        ("trainer-{r}  | ", "x: trainer-1"),
+        ("[pod/train-{r}/main] ", "x: pod/train-1/main"),
+        ("{r}: ", "x: rank 1"),
+    ] {
+        let line = |n: u32| {
+            let (r, step) = (n % 3, n / 3);
+            let rss = 2000 + if r == 1 { step } else { 0 };
+            format!("{}step {step} rss {rss} MB", label.replace("{r}", &r.to_string()))
+        };
+        let found = of_text(&lines(90, line));
+        assert_eq!((found.len(), moves(&found)[1]), (3, (name, 29e6)), "{label}");
+    }
+    for label in ["[{n}/30] ", "[epoch {n}] ", "[INFO] ", "{n}: "] {
+        let line = |n: u32| format!("{}step {n} rss {} MB", label.replace("{n}", &n.to_string()), 2000 + n);
+        assert_eq!(only(&lines(30, line)).x.len(), 30, "{label}");
+    }
+}
+
+#[test]
+fn every_process_that_a_table_or_a_log_names_has_its_course() {
+    for names in ["step,rss_main_mb,rss_worker_mb", "step,rank0_mem_mb,rank1_mem_mb"] {
+        let found = of_text(&format!("{names}\n{}", lines(30, |n| format!("{n},2000,{}", 2000 + n))));
+        let told: Vec<f64> = moves(&found).iter().map(|(_, moved)| *moved).collect();
+        assert_eq!(told, [0.0, 29e6], "{names}");
+    }
+    let log = of_text(&lines(30, |n| format!("step {n} main_rss=2000MB worker_rss={}MB", 2000 + n)));
+    assert_eq!(moves(&log), [("x: main_rss", 0.0), ("x: worker_rss", 29e6)]);
+    let parts = only(&format!(
+        "step,rss_mb,rss_anon_mb,rss_file_mb\n{}",
+        lines(30, |n| format!("{n},{},2000,{n}", 2000 + n))
+    ));
+    assert_eq!(parts.series["anon"][29], 2e9, "parts of one process are no processes");
+    let cards = of_text(&lines(30, |n| format!("step {n}: GPU 0: 20.0 GB, cuda:1: 20.{n:02} GB")));
+    assert_eq!(
+        moves(&cards).iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        ["x: cuda1 memory", "x: gpu0 memory"]
+    );
+}
+
+#[test]
+fn a_table_may_begin_with_comments_and_name_its_columns_after_anything() {
+    let text = lines(30, |n| format!("{n}\t2.0{n:02}"));
+    let commented = only(&format!("# recorded by mem.sh\n# host n1\nstep\trss_gb\n{text}"));
+    assert_eq!((commented.axis, commented.y[29]), (Axis::Step, 2.029e9));
+    let rows = lines(30, |n| format!("\"2026-03-01 12:00:{n:02}\",\"2.000 GiB\",\"2.0{n:02} GiB\""));
+    let grafana = of_text(&format!("\"Time\",\"train-0\",\"train-1\"\n{rows}"));
+    assert_eq!(
+        grafana.iter().map(|c| (c.name.as_str(), c.y[29])).collect::<Vec<_>>(),
+        [("x: train-0", 2.0 * GIB), ("x: train-1", 2.029 * GIB)]
+    );
+    let jax = only(&lines(30, |n| {
+        format!(
+            "step {n} bytes_in_use={} peak_bytes_in_use=9000000000 bytes_limit=80000000000",
+            8_000_000_000_u64 + u64::from(n)
+        )
+    }));
+    assert_eq!((jax.metric.clone(), jax.y[29]), (Metric::Gpu, 8_000_000_029.0));
+}

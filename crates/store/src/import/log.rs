@@ -6,12 +6,12 @@
 mod axis;
 mod line;
 
-use super::memory_names::{heap_series, is_free, is_named, is_peak, meaning};
+use super::memory_names::{are_alike, heap_series, is_free, is_named, is_peak, meaning};
 use super::numbers::{self, Unit};
 use super::passes::{self, At, Counted, Passes};
 use super::{Attempt, Hints, MOST_BESIDE, Missing, named};
 use axis::{Chosen, Place};
-use line::{Point, Size, Stretch};
+use line::{Point, Size, Stretch, Writer};
 use lowtide_model::{Axis, Curve, Metric};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,7 +51,7 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     let mut failed = None;
     for name in &names {
         let title = if names.len() > 1 { name.as_str() } else { "" };
-        for (rank, points) in by_rank(&log.points, name) {
+        for (rank, points) in by_writer(&log.points, name) {
             match of_one(&log, points, name, hints) {
                 Ok(found) => curves.extend(
                     found
@@ -68,20 +68,20 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     }
 }
 
-/// The points with a size under this name, of each rank that wrote them.
-fn by_rank<'a>(points: &'a [Point], name: &str) -> Vec<(String, Vec<&'a Point>)> {
+/// The points with a size under this name, of each that wrote them.
+fn by_writer<'a>(points: &'a [Point], name: &str) -> Vec<(String, Vec<&'a Point>)> {
     let points: Vec<&Point> = points.iter().filter(|point| size_of(point, name).is_some()).collect();
-    let mut ranks: BTreeMap<u32, Vec<&Point>> = BTreeMap::new();
+    let mut writers: BTreeMap<&Writer, Vec<&Point>> = BTreeMap::new();
     for point in &points {
-        if let Some(rank) = point.rank {
-            ranks.entry(rank).or_default().push(point);
+        if let Some(writer) = &point.writer {
+            writers.entry(writer).or_default().push(point);
         }
     }
-    ranks.retain(|_, points| points.len() >= FEWEST_POINTS);
-    if ranks.len() < 2 {
+    writers.retain(|_, points| points.len() >= FEWEST_POINTS);
+    if writers.len() < 2 {
         return vec![(String::new(), points)];
     }
-    ranks.into_iter().map(|(rank, points)| (format!("rank {rank}"), points)).collect()
+    writers.into_iter().map(|(writer, points)| (writer.name.clone(), points)).collect()
 }
 
 /// The curves of points that one process wrote, or several in turn.
@@ -164,18 +164,21 @@ fn gather(text: &str, hints: &Hints) -> Log {
         log.points.push(point);
     }
     take_from_above(&mut log.points);
-    take_labels_as_ranks(&mut log.points);
+    take_labels_as_writers(&mut log.points);
     log
 }
 
-/// `srun -l` writes the rank before each line. A step or an epoch there only rises; ranks take turns.
-fn take_labels_as_ranks(points: &mut [Point]) {
-    let labels: Vec<u32> = points.iter().filter_map(|point| point.label).collect();
-    let ranks = labels.iter().collect::<BTreeSet<_>>().len();
+/// Launchers write before each line who wrote it: `3: `, `[default3]:`, `trainer-3  | `. A step or an epoch there only
+/// rises; writers take turns, and their names differ in numbers alone.
+fn take_labels_as_writers(points: &mut [Point]) {
+    let labels: Vec<&Writer> = points.iter().filter_map(|point| point.label.as_ref()).collect();
+    let writers: BTreeSet<&Writer> = labels.iter().copied().collect();
+    let forms: BTreeSet<String> = writers.iter().map(|writer| writer.form()).collect();
     let falls = labels.windows(2).filter(|pair| pair[1] < pair[0]).count();
-    let unranked = points.iter().all(|point| point.rank.is_none());
-    if unranked && ranks > 1 && labels.len() * 10 >= points.len() * 8 && falls >= ranks {
-        points.iter_mut().for_each(|point| point.rank = point.label);
+    let unnamed = points.iter().all(|point| point.writer.is_none());
+    let each = labels.len() * 10 >= points.len() * 8 && forms.len() == 1;
+    if unnamed && each && writers.len() > 1 && falls >= writers.len() {
+        points.iter_mut().for_each(|point| point.writer = point.label.take());
     }
 }
 
@@ -236,14 +239,16 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
     if lines.is_empty() {
         return Err(Missing::Wanted(IN_PER_CENT.to_owned()));
     }
-    let best = lines.iter().max_by_key(|(name, count)| (rank(name), **count)).map(|(name, _)| *name);
+    // Of several that mean and count as much, the first that has a name.
+    let worth = |(name, count): &(&&str, &usize)| (rank(name), **count, !name.is_empty());
+    let best = lines.iter().rev().max_by_key(worth).map(|(name, _)| *name);
     let peaks = best.is_some_and(is_peak);
-    let gpu = |name: &&&str| {
-        Some(**name) != best
-            && (peaks || !is_peak(name))
-            && meaning(name).is_some_and(|meant| meant.metric == Metric::Gpu)
+    let gpu = |name: &str| {
+        (peaks || !is_peak(name)) && meaning(name).is_some_and(|meant| meant.metric == Metric::Gpu)
     };
-    let beside = lines.keys().filter(gpu).take(MOST_BESIDE).copied();
+    let alike = |name: &str| best.is_some_and(|best| are_alike(best, name));
+    let told = |name: &&&str| Some(**name) != best && (gpu(name) || alike(name));
+    let beside = lines.keys().filter(told).take(MOST_BESIDE).copied();
     Ok(best.into_iter().chain(beside).map(str::to_owned).collect())
 }
 

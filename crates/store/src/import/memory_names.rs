@@ -31,7 +31,25 @@ const PEAK: &[&str] = &["peak", "max", "maximum", "highest"];
 /// Parts of names of GPU memory. The functions of torch.cuda name no GPU, nor do the columns of `nvidia-smi
 /// --query-gpu=memory.used`.
 const OF_GPUS: &[&str] =
-    &["gpu", "cuda", "vram", "hbm", "fb_used", "nvml", "memory_allocated", "memory_reserved"];
+    &["gpu", "cuda", "vram", "hbm", "fb_used", "nvml", "memory_allocated", "memory_reserved", "bytes_in_use"];
+
+/// Parts of names that say that it is memory, beside those.
+const HELD_BY_GPUS: &[&str] = &["mem", "vram", "hbm", "fb_used", "alloc", "reserved", "used", "in_use"];
+
+/// The rank from which on a name is of one process or container: there may be several, and each has its course.
+const OF_ONE: u8 = 8;
+
+/// Whether two names are of things that are alike: two processes, or two of a kind that have a number each.
+pub(crate) fn are_alike(best: &str, other: &str) -> bool {
+    let part = |name: &str| {
+        let lower = name.to_ascii_lowercase();
+        ["anon", "file", "shm", "shared", "lib", "stack"].iter().any(|part| lower.contains(part))
+    };
+    let (Some(a), Some(b)) = (meaning(best), meaning(other)) else { return false };
+    let numbered = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let kin = numbered(best) == numbered(other);
+    a.rank == b.rank && a.metric == b.metric && (kin || a.rank >= OF_ONE && part(best) == part(other))
+}
 
 /// Whether a name is of memory that nobody holds: `available memory`, `memory.free`.
 pub(crate) fn is_free(name: &str) -> bool {
@@ -78,9 +96,9 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     } else if has(&["virtual memory used", "virtual_memory_used"]) {
         // What psutil and DeepSpeed call so is the machine's memory in use.
         (Metric::Host, 7)
-    } else if gpu && peak && has(&["mem", "vram", "hbm", "alloc", "reserved", "used"]) {
+    } else if gpu && peak && has(HELD_BY_GPUS) {
         (Metric::Gpu, 2)
-    } else if gpu && has(&["mem", "vram", "hbm", "fb_used", "alloc", "reserved", "used"]) {
+    } else if gpu && has(HELD_BY_GPUS) {
         (Metric::Gpu, 4)
     } else if has(NOT_HELD) {
         return None;

@@ -23,6 +23,7 @@ const KNOWN: &[(&str, Metric, Unit)] = &[
 
 /// Words in names of what no job holds as its memory: parts of the page cache, counts, shares, clocks.
 const NOT_HELD: &[&str] = &[
+    "virtual",
     "cache",
     "cached",
     "buffers",

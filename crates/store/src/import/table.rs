@@ -3,7 +3,7 @@
 //! Which column is x and which is y is guessed from the names and said in the notes.
 
 use super::locale::{self, Among};
-use super::memory_names::{Meaning, count_series, heap_series, is_named, is_peak, meaning};
+use super::memory_names::{Meaning, are_alike, count_series, heap_series, is_named, is_peak, meaning};
 use super::numbers::{self, MIB, Unit};
 use super::passes::{self, At, Counted, Run};
 use super::{Attempt, Hints, MOST_BESIDE, Missing, times};
@@ -87,6 +87,7 @@ fn separators(lines: &[&str]) -> Vec<Option<char>> {
 }
 
 fn table(lines: &[&str], parted: Option<char>) -> Result<Table, String> {
+    let lines = without_comments(lines, parted);
     let head: Vec<Vec<String>> = lines.iter().take(SNIFFED).map(|line| fields(line, parted)).collect();
     let width = head.get(1).or_else(|| head.first()).map_or(0, Vec::len);
     let even = head.iter().filter(|row| row.len() == width).count();
@@ -114,6 +115,14 @@ fn table(lines: &[&str], parted: Option<char>) -> Result<Table, String> {
     } else {
         Err("no columns of numbers".to_owned())
     }
+}
+
+/// The lines without comments at the top; a first line of names may begin with the same mark.
+fn without_comments<'a, 'b>(lines: &'a [&'b str], parted: Option<char>) -> &'a [&'b str] {
+    let Some(plain) = lines.iter().find(|line| !line.starts_with('#')) else { return lines };
+    let width = fields(plain, parted).len();
+    let is_comment = |line: &&&str| line.starts_with('#') && fields(line, parted).len() != width;
+    &lines[lines.iter().take_while(is_comment).count()..]
 }
 
 /// The fields of a line, quotes as RFC 4180 has them.
@@ -176,6 +185,14 @@ impl Table {
         if filled == 0 { 0.0 } else { known as f64 / filled as f64 }
     }
 
+    /// Whether nearly all cells of a column are sizes with their unit: memory, whatever it is called.
+    fn holds_sizes(&self, column: usize) -> bool {
+        let filled = || self.rows.iter().map(|row| row[column].as_str()).filter(|cell| !cell.is_empty());
+        let sizes =
+            filled().filter(|cell| numbers::number(cell).is_none() && numbers::size(cell).is_some()).count();
+        sizes > 0 && sizes * 10 >= filled().count() * 9
+    }
+
     fn column(&self, asked: &str) -> Result<usize, Missing> {
         let by_name = self.names.iter().position(|name| is_named(name, asked));
         let by_number =
@@ -217,6 +234,13 @@ fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Meaning)>, Miss
         .collect();
     found.sort_by_key(|(column, meant)| (std::cmp::Reverse(meant.rank), *column));
     let Some(best) = found.first().map(|(column, meant)| (*column, meant.rank)) else {
+        let sized: Vec<(usize, Meaning)> = (0..width)
+            .filter(|column| table.holds_sizes(*column))
+            .map(|column| (column, plain.clone()))
+            .collect();
+        if !sized.is_empty() {
+            return Ok(sized);
+        }
         let share = table.names.iter().find(|name| is_share(name) && !is_bound(name));
         return Err(match share {
             Some(share) => Missing::Wanted(in_per_cent(share)),
@@ -231,7 +255,8 @@ fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Meaning)>, Miss
     let mut gpus = 0;
     found.retain(|(column, meant)| {
         let name = &table.names[*column];
-        let kin = *column == best.0 || runs && meant.rank == best.1 && name.contains(" - ");
+        let of_runs = runs && meant.rank == best.1 && name.contains(" - ");
+        let kin = *column == best.0 || of_runs || !runs && are_alike(&table.names[best.0], name);
         let gpu = !kin && meant.metric == Metric::Gpu && (peaks || !is_peak(name));
         gpus += usize::from(gpu);
         kin || gpu && gpus <= MOST_BESIDE

@@ -41,9 +41,9 @@ pub(super) struct Point {
     pub(super) pid: Option<f64>,
     pub(super) seconds: Option<f64>,
     pub(super) moment: Option<Moment>,
-    pub(super) rank: Option<u32>,
-    /// The number that the line begins with: the 3 of `3: step 10 ...`, as `srun -l` writes it.
-    pub(super) label: Option<u32>,
+    pub(super) writer: Option<Writer>,
+    /// What the line begins with, which may be who wrote it.
+    pub(super) label: Option<Writer>,
     /// Step and epoch of the line above, which holds no size.
     pub(super) above: Option<(Option<f64>, Option<f64>)>,
     pub(super) sizes: Vec<Size>,
@@ -52,6 +52,24 @@ pub(super) struct Point {
     /// What sizes are held against on the same line: the 62.5 of `RAM 12.3GB/62.5GB`.
     pub(super) bounds: Vec<Size>,
     pub(super) counts: Vec<(&'static str, f64)>,
+}
+
+/// Who wrote a line, in the order of their numbers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Writer {
+    number: u32,
+    pub(super) name: String,
+}
+
+impl Writer {
+    fn rank(number: u32) -> Self {
+        Self { number, name: format!("rank {number}") }
+    }
+
+    /// The name without its numbers.
+    pub(super) fn form(&self) -> String {
+        self.name.chars().filter(|c| !c.is_ascii_digit()).collect()
+    }
 }
 
 /// A count over a stretch of steps: `Steps 10-80:  6,529 tensors`.
@@ -66,7 +84,7 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
     let mut point = Point {
         moment: times::find(line),
         shape: shape(line),
-        rank: rank(line),
+        writer: rank(line).map(Writer::rank),
         label: label(line),
         ..Point::default()
     };
@@ -149,6 +167,9 @@ fn full_name(line: &str, item: &Found<'_>, key: &str) -> String {
     if let Some((_, name)) = DEEPSPEED.iter().find(|(short, _)| *short == key && line.contains("Max_CA")) {
         return (*name).to_owned();
     }
+    if let Some(card) = card_before(line, item).filter(|_| key.is_empty()) {
+        return card;
+    }
     let mut left = &line[..item.key_at];
     if ["used", "usage", "free", "available"].contains(&key) {
         left = left.trim_end_matches([' ', ':']);
@@ -167,6 +188,16 @@ fn full_name(line: &str, item: &Found<'_>, key: &str) -> String {
         left = &left[..start];
     }
     name
+}
+
+/// The card of `GPU 0: 20.1 GB` and `cuda:0 20.1 GB`, as one word.
+fn card_before(line: &str, item: &Found<'_>) -> Option<String> {
+    let left = line[..item.at].trim_end_matches([' ', ':', '=']);
+    let digits = left.len() - left.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let (left, number) = left.split_at(left.len() - digits);
+    let left = left.trim_end_matches([' ', ':', '#']).to_ascii_lowercase();
+    let card = ["gpu", "cuda"].into_iter().find(|word| left.ends_with(word));
+    card.filter(|_| !number.is_empty()).map(|card| format!("{card}{number}"))
 }
 
 /// Whether `next` is what `size` is held against: `12.3GB/62.5GB`, `2,000 MB of 32,000 MB`.
@@ -203,12 +234,26 @@ fn rank(line: &str) -> Option<u32> {
     None
 }
 
-/// The number before the first colon of a line, with a space after it: `12:30:01` and `key: 5` are none.
-fn label(line: &str) -> Option<u32> {
-    let (label, rest) = line.trim_start().split_once(':')?;
-    let digits = !label.is_empty() && label.bytes().all(|c| c.is_ascii_digit());
-    label.parse().ok().filter(|_| digits && rest.starts_with([' ', '\t']))
+/// What a line begins with, if it has a number and is no time: the 3 of `3: step 10` (`srun -l`), `[default3]`, `[1,3]`,
+/// `[pod/train-3/main]`, `trainer-3  |`.
+fn label(line: &str) -> Option<Writer> {
+    let line = line.trim_start();
+    if let Some((label, rest)) = line.split_once(':') {
+        let digits = !label.is_empty() && is_number(label);
+        if digits && rest.starts_with([' ', '\t']) {
+            return label.parse().ok().map(Writer::rank);
+        }
+    }
+    let bracket = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let bar = || line.split_once('|').filter(|(name, _)| !name.trim_end().contains(' '));
+    let name = bracket.or_else(bar)?.0.trim();
+    let number = name.rsplit(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty())?;
+    let is_name = name.len() <= LONGEST_LABEL && !name.contains([':', '=', '%']);
+    number.parse().ok().filter(|_| is_name).map(|number| Writer { number, name: name.to_owned() })
 }
+
+/// The longest name of a pod with its container.
+const LONGEST_LABEL: usize = 100;
 
 /// The 83 of `12/83` and `12/   83`.
 fn whole_of(item: &Found<'_>) -> Option<f64> {
@@ -256,7 +301,7 @@ fn size_in(item: &Found<'_>, name: &str, hints: &Hints) -> Option<Size> {
     let unit =
         item.unit.map(|unit| if kernels && (unit.bytes - 1e3).abs() < 0.5 { numbers::KIB } else { unit });
     // `GPU0: 20.1GB` is what that card holds.
-    let card = ["gpu", "cuda", "vram"].iter().any(|word| key.strip_prefix(word).is_some_and(is_number));
+    let card = ["gpu", "cuda"].iter().any(|word| key.strip_prefix(word).is_some_and(is_number));
     let name = &if card && unit.is_some() { format!("{name} memory") } else { name.to_owned() };
     // A word that is itself a unit is the tail of another size.
     let named = numbers::unit(key).is_none();
