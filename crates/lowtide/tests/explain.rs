@@ -235,6 +235,30 @@ fn two_runs_in_one_log_are_named_apart() {
 }
 
 #[test]
+fn reserved_memory_that_grows_alone_is_fragmentation_in_a_foreign_file_too() {
+    let stage = Stage::new();
+    let wave = |n: u32| f64::from(n * 7 % 5) / 100.0;
+    let rows = |line: fn(u32, f64) -> String| (0..150).map(|n| line(n, wave(n)) + "\n").collect::<String>();
+    let log = rows(|n, w| {
+        format!("step {n} allocated: {:.2} GB reserved: {:.2} GB", 8.1 + w, 12.3 + w + 0.03 * f64::from(n))
+    });
+    let table = rows(|n, w| format!("{n},{:.0},{:.0}", 8100.0 + w, 12_300.0 + w + 30.0 * f64::from(n)));
+    for (name, text) in [("run.log", log), ("run.csv", format!("step,gpu_alloc_mb,gpu_reserved_mb\n{table}"))]
+    {
+        let file = stage.folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        let file = file.to_str().unwrap();
+        let told = one(&[file, "--limit", "24GB"]);
+        assert_eq!(
+            (&told["verdict"], &told["outcome"]["is"]),
+            (&"allocator-kept".into(), &"exceeds".into()),
+            "{told}"
+        );
+        assert!(self::text(&[file]).contains("expandable_segments:True"));
+    }
+}
+
+#[test]
 fn standard_input_is_a_file_too() {
     let stage = Stage::new();
     let mut child = stage

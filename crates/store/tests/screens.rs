@@ -298,5 +298,5 @@ fn a_table_may_begin_with_comments_and_name_its_columns_after_anything() {
             8_000_000_000_u64 + u64::from(n)
         )
     }));
-    assert_eq!((jax.metric.clone(), jax.y[29]), (Metric::Gpu, 8_000_000_029.0));
+    assert_eq!((jax.metric.clone(), jax.axis, jax.y[29]), (Metric::Gpu, Axis::Step, 8_000_000_029.0));
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what cannot be set up should stop the test")]
 
 use lowtide_model::{Axis, Bytes, Context, Curve, Metric};
-use lowtide_verdict::{Group, Kind, RunVerdict, Verdict, judge, judge_running};
+use lowtide_verdict::{Fits, Group, Kind, RunVerdict, Verdict, judge, judge_running};
 
 const GB: f64 = 1e9;
 
@@ -37,6 +37,9 @@ fn says(verdict: &Verdict, words: &str) -> bool {
 fn reserved_that_grows_beside_flat_tensors_is_fragmentation() {
     let mut curve = gpu(|_| 8.0, |i| 10.0 + 0.02 * i);
     curve.context.limit = Some(Bytes(24_000_000_000));
+    let finished = judge(&curve);
+    assert_eq!(finished.outcome.is, Fits::Exceeds, "it goes on: {finished:#?}");
+    assert!(finished.forecast.is_some() && finished.settled_at.is_none(), "{finished:#?}");
     for told in [judge(&curve), judge_running(&curve)] {
         assert_eq!((told.verdict, told.group), (Kind::AllocatorKept, Group::Bounded), "{told:#?}");
         assert!(told.headline.starts_with("fragmentation of GPU memory"), "{}", told.headline);

@@ -165,8 +165,8 @@ pub(crate) fn scan(line: &str) -> Vec<Found<'_>> {
             let rest = line[end..].trim_start_matches(' ');
             let word_end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
             let word = &rest[..word_end];
-            // `2026-03-01T10:00` holds no terabyte.
-            let joined = rest[word_end..].starts_with(|c: char| c.is_ascii_digit());
+            // `2026-03-01T10:00` holds no terabyte, and `step 5 bytes_in_use=7` is no step of five bytes.
+            let joined = rest[word_end..].starts_with(|c: char| c.is_ascii_digit() || matches!(c, '_' | '='));
             // A lone letter is a unit only where it is written as one: `5.2G`, not `5 m`.
             let lone =
                 word.len() == 1 && !(line[end..].starts_with(word) && word.starts_with(char::is_uppercase));
