@@ -151,7 +151,7 @@ fn run_two_says_what_other_data_sets_need_and_which_units_were_taken() {
     assert!((43.0..=48.0).contains(&two_thousand), "{two_thousand} GB");
     let matters = told.lines().find(|line| line.contains("It matters")).unwrap();
     let fill = matters.rsplit("; ").next().unwrap();
-    let most: f64 = fill.split(" fill ").next().unwrap().replace(',', "").parse().unwrap();
+    let most: f64 = fill.split(" examples fill ").next().unwrap().replace(',', "").parse().unwrap();
     assert!((1300.0..=1400.0).contains(&most), "{most} fill 32 GB");
     assert!(told.contains("MB = 10^6 bytes"), "{told}");
     assert!(
