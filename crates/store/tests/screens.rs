@@ -5,6 +5,7 @@
 
 use lowtide_model::{Axis, Bytes, Curve, Metric};
 use lowtide_store::import::{Hints, parse};
+use proptest::prelude::*;
 use std::path::Path;
 
 const MIB: f64 = 1_048_576.0;
@@ -299,4 +300,62 @@ fn a_table_may_begin_with_comments_and_name_its_columns_after_anything() {
         )
     }));
     assert_eq!((jax.metric.clone(), jax.axis, jax.y[29]), (Metric::Gpu, Axis::Step, 8_000_000_029.0));
+}
+
+/// Words that the readers look for, with what may stand between them.
+const WORDS: &[&str] = &[
+    "swpd",
+    "free",
+    "buff",
+    "cache",
+    "wa",
+    "Mem:",
+    "Speicher:",
+    "total",
+    "used",
+    "shared",
+    "buffers",
+    "cached",
+    "NAME",
+    "CPU(cores)",
+    "MEMORY(bytes)",
+    "Control Group",
+    "Tasks",
+    "Memory",
+    "{\"MemUsage\": \"1MiB / 2GiB\"}",
+    "\"MemUsage\"",
+    "GPU 0:",
+    "cuda:1",
+    "[1,2]",
+    "|",
+    "3:",
+    "step",
+    "rss",
+    "allocated",
+    "reserved",
+    "heapUsed",
+    "0",
+    "7",
+    "1.5GiB",
+    "2000",
+    "1772366400",
+    "12:00:01",
+    "2026-03-01",
+    "#",
+    ",",
+    ";",
+    "\t",
+    "\n",
+    "\n",
+    "\n",
+    "é",
+    "\u{a0}",
+];
+
+proptest! {
+    #[test]
+    fn no_mixture_of_what_is_looked_for_panics(words in prop::collection::vec((prop::sample::select(WORDS), prop::bool::ANY), 0..120)) {
+        let text: String = words.iter().map(|(word, blank)| format!("{word}{}", if *blank { " " } else { "" })).collect();
+        let _ = parse(Path::new("x.txt"), text.as_bytes(), &Hints::default());
+    }
 }

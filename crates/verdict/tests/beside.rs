@@ -171,3 +171,17 @@ fn what_fills_a_limit_is_counted_in_examples() {
         told.matters
     );
 }
+
+#[test]
+fn side_curves_that_hold_nothing_or_end_early_say_nothing() {
+    for name in ["reserved", "allocated", "heap_used", "heap_total", "tensor_count", "anon", "objects"] {
+        for values in [vec![], vec![f64::NAN; 200], vec![1e9; 2], vec![-1e300, f64::INFINITY, 5.0]] {
+            let mut odd = Curve { metric: Metric::Gpu, ..curve(200, |i| 8.0 + 0.02 * i) };
+            odd.series.insert(name.to_owned(), values.clone());
+            let told = judge(&odd);
+            assert_eq!(told.verdict, Kind::Leak, "{name} {values:?}: {}", told.headline);
+            odd.metric = Metric::Rss;
+            assert_eq!(judge(&odd).verdict, Kind::Leak, "{name} {values:?}");
+        }
+    }
+}

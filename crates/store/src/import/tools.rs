@@ -214,22 +214,20 @@ fn cgroups(text: &str, hints: &Hints) -> Attempt {
 fn vmstat(text: &str, hints: &Hints) -> Attempt {
     let unit = unit(hints, KIB);
     let mut rounds = Rounds::default();
-    let mut columns: Option<(Vec<usize>, usize)> = None;
+    let mut columns: Option<[usize; 3]> = None;
     for line in text.lines() {
         let cells: Vec<&str> = line.split_whitespace().collect();
         let at = |name: &str| cells.iter().position(|cell| *cell == name);
         if let (Some(_), Some(free), Some(buff), Some(cache)) =
             (at("swpd"), at("free"), at("buff"), at("cache"))
         {
-            columns = Some((vec![free, buff, cache], at("wa").unwrap_or(cells.len())));
+            columns = Some([free, buff, cache]);
             continue;
         }
-        let Some((columns, width)) = columns.as_ref().filter(|(_, width)| cells.len() > *width) else {
-            continue;
-        };
-        rounds.now = times::find(&cells[*width..].join(" ")).or(rounds.now);
-        let sizes: Option<Vec<f64>> = columns.iter().map(|at| numbers::number(cells[*at])).collect();
+        let size = |at: &usize| cells.get(*at).and_then(|cell| numbers::number(cell));
+        let sizes: Option<Vec<f64>> = columns.and_then(|columns| columns.iter().map(size).collect());
         if let Some(sizes) = sizes {
+            rounds.now = times::find(line).or(rounds.now);
             rounds.add("", sizes.iter().sum::<f64>() * unit.bytes, None);
         }
     }
