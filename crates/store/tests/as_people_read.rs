@@ -295,6 +295,10 @@ fn what_the_allocator_took_stands_beside_what_tensors_hold() {
         );
         assert!(notes(&torch).contains("memory is fragmented, not leaked"), "{}", notes(&torch));
     }
+    let json = only(
+        r#"{"x": [1, 2], "y": [1, 1], "unit": "GB", "metric": "gpu_allocated", "series": {"gpu_reserved": [2, 2.39]}}"#,
+    );
+    assert_eq!((json.metric.clone(), json.y[1], json.series["reserved"][1]), (Metric::Gpu, 1e9, 2.39e9));
     let alone = only(&passes(1, 40, |_, n| format!("iter {n}: reserved {}MB", 2000 + 10 * n)));
     assert!(notes(&alone).contains("fragmentation looks like a leak"), "{}", notes(&alone));
     let line = |_, n: u32| {

@@ -93,6 +93,30 @@ fn every_pod_of_kubectl_top_is_a_curve() {
 }
 
 #[test]
+fn every_card_on_the_screen_of_nvidia_smi_is_a_curve() {
+    let card = |card: u32, mib: u32| {
+        format!(
+            "|   {card}  NVIDIA A100-SXM4-80GB          On  | 00000000:07:00.0 Off |                    0 |\n\
+             | N/A   35C    P0              61W / 400W |  {mib}MiB / 81920MiB |     99%      Default |\n\
+             +-----------------------------------------+----------------------+----------------------+"
+        )
+    };
+    let screen = |n: u32| {
+        format!(
+            "Sun Mar  1 12:00:{n:02} 2026\n{}\n{}\n|    0   N/A  N/A      4711      C   python   19000MiB |",
+            card(0, 20_000),
+            card(1, 20_000 + n)
+        )
+    };
+    let found = of_text(&lines(30, screen));
+    assert_eq!(moves(&found), [("x: GPU 0", 0.0), ("x: GPU 1", 29.0 * MIB)]);
+    assert_eq!(
+        (found[1].axis, found[1].x[29], found[1].context.limit),
+        (Axis::Seconds, 29.0, Some(Bytes(80 << 30)))
+    );
+}
+
+#[test]
 fn every_container_of_docker_in_json_is_a_curve() {
     let row = |name: &str, mib: u32| {
         format!(r#"{{"CPUPerc":"99%","MemUsage":"{mib}MiB / 16GiB","Name":"{name}","PIDs":"42"}}"#)
@@ -246,6 +270,7 @@ fn what_a_launcher_writes_before_a_line_is_who_wrote_it() {
         ("trainer-{r}  | ", "x: trainer-1"),
         ("[pod/train-{r}/main] ", "x: pod/train-1/main"),
         ("{r}: ", "x: rank 1"),
+        ("(train_func pid=471{r}) ", "x: pid 4711"),
     ] {
         let line = |n: u32| {
             let (r, step) = (n % 3, n / 3);

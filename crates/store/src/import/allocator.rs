@@ -60,6 +60,14 @@ pub(crate) fn join(curves: &mut Vec<Curve>) {
     });
 }
 
+/// The name under which the engine knows one of the two beside a curve of GPU memory.
+pub(crate) fn series_name(name: &str) -> Option<&'static str> {
+    told(name).map(|(held, _)| match held {
+        Held::InUse => "allocated",
+        Held::Taken => RESERVED,
+    })
+}
+
 /// Which of the two it is, and the words that it has in common with the other.
 fn told(name: &str) -> Option<(Held, Vec<String>)> {
     let words = words(name);

@@ -15,6 +15,7 @@ pub(crate) const FORMS: &[Form] = &[
     ("psrecord", psrecord),
     ("docker stats", docker_stats),
     ("kubectl top or systemd-cgtop", cgroups),
+    ("nvidia-smi", nvidia_smi),
     ("free", free),
     ("vmstat", vmstat),
     ("statm", statm),
@@ -208,6 +209,33 @@ fn cgroups(text: &str, hints: &Hints) -> Attempt {
         }
     }
     Ok(rounds.curves(&Metric::Cgroup, "the memory of each cgroup, units from the cells"))
+}
+
+/// The screen of `nvidia-smi`, again and again: `|   0  NVIDIA A100 ...`, and under it `|  20000MiB / 81920MiB |`.
+fn nvidia_smi(text: &str, hints: &Hints) -> Attempt {
+    let mut rounds = Rounds::default();
+    let (mut card, mut counted) = (None, 0);
+    for line in text.lines() {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let used = cells.iter().find_map(|cell| {
+            let (used, total) = cell.split_once(" / ")?;
+            let mebibytes = used.ends_with("MiB") && total.ends_with("MiB");
+            Some((size(used, hints)?, size(total, hints)?)).filter(|_| mebibytes)
+        });
+        if let Some((used, total)) = used.filter(|_| line.trim_start().starts_with('|')) {
+            rounds.add(&format!("GPU {}", card.take().unwrap_or(counted)), used, Some(total));
+            counted += 1;
+        } else if let Some(time) = times::find(line) {
+            (rounds.now, card, counted) = (Some(time), None, 0);
+        } else {
+            let first = cells.get(1).and_then(|cell| cell.split_whitespace().next());
+            card = first.and_then(|word| word.parse::<u32>().ok()).or(card);
+        }
+    }
+    if rounds.lines.is_empty() {
+        return Err("no `|  20000MiB / 81920MiB |`".into());
+    }
+    Ok(rounds.curves(&Metric::Gpu, "nvidia-smi: memory in use of each card, units from the cells"))
 }
 
 /// `procs ---memory--- ...` and ` r b swpd free buff cache ...`: memory in use is what is neither free nor cache.

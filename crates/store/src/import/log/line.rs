@@ -121,6 +121,9 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
             }
         }
     }
+    // Ray writes `(train pid=4711)` before each line.
+    let of_pid = |pid: f64| Writer { number: pid as u32, name: format!("pid {pid}") };
+    point.label = point.label.take().or_else(|| point.pid.map(of_pid));
     let bar = found.iter().find(|item| in_bar(item));
     if let Some(counted) = bar.or_else(|| found.iter().find(|item| in_brackets(line, item)))
         && point.step.is_none()
@@ -167,8 +170,9 @@ fn full_name(line: &str, item: &Found<'_>, key: &str) -> String {
     if let Some((_, name)) = DEEPSPEED.iter().find(|(short, _)| *short == key && line.contains("Max_CA")) {
         return (*name).to_owned();
     }
-    if let Some(card) = card_before(line, item).filter(|_| key.is_empty()) {
-        return card;
+    let card = || card_before(line, item).filter(|_| key.is_empty());
+    if let Some(name) = held_after(line, item).map(str::to_owned).or_else(card) {
+        return name;
     }
     let mut left = &line[..item.key_at];
     if ["used", "usage", "free", "available"].contains(&key) {
@@ -188,6 +192,20 @@ fn full_name(line: &str, item: &Found<'_>, key: &str) -> String {
         left = &left[..start];
     }
     name
+}
+
+/// What `8.1 GB allocated, 12.3 GB reserved` says after its sizes; in `reserved 12.3 GB allocated 8.1 GB` the last of these
+/// words has its size after it, so all have.
+fn held_after(line: &str, item: &Found<'_>) -> Option<&'static str> {
+    const HELD: [&str; 2] = ["allocated", "reserved"];
+    item.unit?;
+    let rest = item.rest.trim_start().strip_prefix(item.after)?.trim_start();
+    let begins = |word: &&str| rest.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+    let word = HELD.into_iter().find(begins)?;
+    let lower = line.to_ascii_lowercase();
+    let last = HELD.iter().filter_map(|word| Some(lower.rfind(word)? + word.len())).max()?;
+    let after = lower[last..].trim_start_matches([' ', ':', '=']);
+    (!after.starts_with(|c: char| c.is_ascii_digit())).then_some(word)
 }
 
 /// The card of `GPU 0: 20.1 GB` and `cuda:0 20.1 GB`, as one word.
