@@ -151,7 +151,7 @@ fn run_two_says_what_other_data_sets_need_and_which_units_were_taken() {
     assert!((43.0..=48.0).contains(&two_thousand), "{two_thousand} GB");
     let matters = told.lines().find(|line| line.contains("It matters")).unwrap();
     let fill = matters.rsplit("; ").next().unwrap();
-    let most: f64 = fill.split(" fill ").next().unwrap().replace(',', "").parse().unwrap();
+    let most: f64 = fill.split(" examples fill ").next().unwrap().replace(',', "").parse().unwrap();
     assert!((1300.0..=1400.0).contains(&most), "{most} fill 32 GB");
     assert!(told.contains("MB = 10^6 bytes"), "{told}");
     assert!(
@@ -232,6 +232,30 @@ fn two_runs_in_one_log_are_named_apart() {
         .collect();
     assert!(files[0].ends_with("case-log.txt: Run 1 (Process 177381)"), "{files:?}");
     assert!(files[1].ends_with("case-log.txt: Run 2 (Process 179532)"), "{files:?}");
+}
+
+#[test]
+fn reserved_memory_that_grows_alone_is_fragmentation_in_a_foreign_file_too() {
+    let stage = Stage::new();
+    let wave = |n: u32| f64::from(n * 7 % 5) / 100.0;
+    let rows = |line: fn(u32, f64) -> String| (0..150).map(|n| line(n, wave(n)) + "\n").collect::<String>();
+    let log = rows(|n, w| {
+        format!("step {n} allocated: {:.2} GB reserved: {:.2} GB", 8.1 + w, 12.3 + w + 0.03 * f64::from(n))
+    });
+    let table = rows(|n, w| format!("{n},{:.0},{:.0}", 8100.0 + w, 12_300.0 + w + 30.0 * f64::from(n)));
+    for (name, text) in [("run.log", log), ("run.csv", format!("step,gpu_alloc_mb,gpu_reserved_mb\n{table}"))]
+    {
+        let file = stage.folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        let file = file.to_str().unwrap();
+        let told = one(&[file, "--limit", "24GB"]);
+        assert_eq!(
+            (&told["verdict"], &told["outcome"]["is"]),
+            (&"allocator-kept".into(), &"exceeds".into()),
+            "{told}"
+        );
+        assert!(self::text(&[file]).contains("expandable_segments:True"));
+    }
 }
 
 #[test]

@@ -68,6 +68,8 @@ pub struct Context {
     pub threads: Option<f64>,
     /// Restarts inside the curve.
     pub restarts: Option<f64>,
+    /// They came at these x, where that is known.
+    pub restart_x: Vec<f64>,
     /// Evaluation comes every so many x.
     pub validation_every: Option<f64>,
     /// Evaluations began at these x.

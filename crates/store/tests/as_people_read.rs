@@ -185,6 +185,65 @@ fn available_memory_of_a_node_needs_its_total() {
 }
 
 #[test]
+fn each_node_is_held_against_its_own_memory() {
+    let series = |name: &str, labels: &str, value: &str| {
+        let values: Vec<String> = (0..5).map(|n| format!("[{}, \"{value}\"]", 15 * n)).collect();
+        format!(r#"{{"metric": {{"__name__": "{name}", {labels}}}, "values": [{}]}}"#, values.join(","))
+    };
+    let (a, b) = (r#""instance": "a:9100""#, r#""instance": "b:9100""#);
+    let (total, available) = ("node_memory_MemTotal_bytes", "node_memory_MemAvailable_bytes");
+    let card = |host: &str, bytes: &str, name: &str| {
+        series(name, &format!(r#""gpu": "0", "Hostname": "{host}", "instance": "{host}:9400""#), bytes)
+    };
+    let pod = r#""pod": "train-0", "container": "c", "instance": "b:10250""#;
+    let all = [
+        series(total, a, "64e9"),
+        series(total, b, "128e9"),
+        series(available, a, "30e9"),
+        series(available, b, "100e9"),
+        series(available, r#""instance": "c:9100""#, "10e9"),
+        card("a", "20000", "DCGM_FI_DEV_FB_USED"),
+        card("a", "81920", "DCGM_FI_DEV_FB_TOTAL"),
+        card("b", "20000", "DCGM_FI_DEV_FB_USED"),
+        series("container_memory_working_set_bytes", pod, "5e9"),
+        series(
+            "kube_pod_container_resource_limits",
+            r#""pod": "train-0", "container": "c", "resource": "cpu""#,
+            "8",
+        ),
+    ];
+    let found = of_text(&format!(r#"{{"status": "success", "data": {{"result": [{}]}}}}"#, all.join(",")));
+    let told: Vec<_> =
+        found.iter().map(|c| (c.y[0], c.no_level, c.context.limit.map(|limit| limit.0))).collect();
+    let mib = 1_048_576.0;
+    assert_eq!(
+        told,
+        [
+            (34e9, false, Some(64_000_000_000)),
+            (28e9, false, Some(128_000_000_000)),
+            (0.0, true, None),
+            (20_000.0 * mib, false, Some(80 << 30)),
+            (20_000.0 * mib, false, None),
+            (5e9, false, Some(128_000_000_000)),
+        ]
+    );
+}
+
+#[test]
+fn the_number_that_srun_writes_before_each_line_is_its_rank() {
+    let line = |_, n: u32| {
+        format!("{:>2}: step {} mem {} MB", n % 4, 10 * (n / 4), if n % 4 == 1 { 5000 + n } else { 3000 })
+    };
+    let found = of_text(&passes(1, 160, line));
+    let told: Vec<_> = found.iter().map(|c| (c.name.as_str(), c.axis, c.x.len(), c.y[39])).collect();
+    assert_eq!(told.len(), 4, "{told:?}");
+    assert_eq!(told[1], ("x: rank 1", Axis::Step, 40, 5157e6));
+    let epochs =
+        only(&passes(4, 20, |epoch, n| format!("{epoch}: step {} mem {} MB", 20 * epoch + n, 3000 + n)));
+    assert_eq!(epochs.x.len(), 80, "a number that only rises is no rank");
+}
+
+#[test]
 fn each_rank_of_one_log_is_a_curve() {
     let line = |_, n: u32| {
         format!("[rank{}] step {} mem {} MB", n % 4, n / 4, if n % 4 == 1 { 5000 + n } else { 3000 })
@@ -204,23 +263,44 @@ fn gpu_memory_beside_other_memory_is_told_too() {
         |_, n| format!("step {n} | RSS 2,000 MB | GPU alloc {} MB | GPU reserved 3000 MB", 1000 + 4 * n);
     let found = of_text(&passes(1, 40, line));
     let told: Vec<_> = found.iter().map(|c| (c.name.as_str(), c.metric.clone(), c.y[39])).collect();
-    assert_eq!(
-        told,
-        [
-            ("x: rss", Metric::Rss, 2e9),
-            ("x: gpu alloc", Metric::Gpu, 1156e6),
-            ("x: gpu reserved", Metric::Gpu, 3e9)
-        ]
-    );
+    assert_eq!(told, [("x: rss", Metric::Rss, 2e9), ("x: gpu alloc", Metric::Gpu, 1156e6)]);
+    assert_eq!(found[1].series["reserved"][39], 3e9);
 }
 
 #[test]
 fn what_the_allocator_took_stands_beside_what_tensors_hold() {
-    let torch =
-        of_text(&passes(1, 40, |_, n| format!("iter {n}: allocated 1000.0MB, reserved {}MB", 2000 + 10 * n)));
-    let reserved = torch.iter().find(|curve| curve.name == "x: reserved").unwrap();
-    assert!(torch.iter().any(|curve| curve.name == "x: allocated" && curve.y[39] == 1e9));
-    assert!(notes(reserved).contains("memory is fragmented, not leaked"), "{}", notes(reserved));
+    for line in [
+        (|n| format!("iter {n}: allocated 1000.0MB, reserved {}MB", 2000 + 10 * n)) as fn(u32) -> String,
+        |n| format!("step {n} reserved: {}.0 MB allocated: 1.000 GB", 2000 + 10 * n),
+        |n| {
+            format!(
+                "step={n} torch.cuda.memory_allocated=1000000000 torch.cuda.memory_reserved={}000000",
+                2000 + 10 * n
+            )
+        },
+        |n| {
+            format!("iteration {n} | max_memory_allocated 1000 MB | max_memory_reserved {} MB", 2000 + 10 * n)
+        },
+        |n| {
+            format!(
+                "{{'loss': 0.5, 'step': {n}, 'gpu_mem_alloc_gb': 1.0, 'gpu_mem_reserved_gb': {}}}",
+                2.0 + f64::from(n) / 100.0
+            )
+        },
+    ] {
+        let torch = only(&passes(1, 40, |_, n| line(n)));
+        assert_eq!(
+            (torch.metric.clone(), torch.y[39], torch.series["reserved"][39]),
+            (Metric::Gpu, 1e9, 2.39e9)
+        );
+        assert!(notes(&torch).contains("memory is fragmented, not leaked"), "{}", notes(&torch));
+    }
+    let json = only(
+        r#"{"x": [1, 2], "y": [1, 1], "unit": "GB", "metric": "gpu_allocated", "series": {"gpu_reserved": [2, 2.39]}}"#,
+    );
+    assert_eq!((json.metric.clone(), json.y[1], json.series["reserved"][1]), (Metric::Gpu, 1e9, 2.39e9));
+    let alone = only(&passes(1, 40, |_, n| format!("iter {n}: reserved {}MB", 2000 + 10 * n)));
+    assert!(notes(&alone).contains("fragmentation looks like a leak"), "{}", notes(&alone));
     let line = |_, n: u32| {
         format!(
             "[2026-03-01 12:00:{n:02},123] [INFO] MA 4.0 GB         Max_MA 4.5 GB         CA 5.{n:02} GB         Max_CA 6 GB\n\
@@ -231,12 +311,63 @@ fn what_the_allocator_took_stands_beside_what_tensors_hold() {
     let told: Vec<_> = deepspeed.iter().map(|c| (c.name.as_str(), c.metric.clone(), c.y[39])).collect();
     assert_eq!(
         told,
-        [
-            ("x: cpu virtual memory used", Metric::Host, 40.39e9),
-            ("x: gpu allocated", Metric::Gpu, 4e9),
-            ("x: gpu reserved", Metric::Gpu, 5.39e9)
-        ]
+        [("x: cpu virtual memory used", Metric::Host, 40.39e9), ("x: gpu allocated", Metric::Gpu, 4e9)]
     );
+    assert_eq!(deepspeed[1].series["reserved"][39], 5.39e9);
+}
+
+#[test]
+fn a_table_tells_allocated_and_reserved_as_one_curve_too() {
+    let rows = passes(1, 40, |_, n| format!("{n},{},1000,5000", 2000 + 10 * n));
+    for names in
+        ["step,gpu_reserved_mb,gpu_alloc_mb,rss_mb", "step,run - gpu_reserved_mb,run - gpu_alloc_mb,rss_mb"]
+    {
+        let found = of_text(&format!("{names}\n{rows}"));
+        let (rss, gpu) = (&found[0], &found[1]);
+        assert_eq!((found.len(), &rss.metric, &gpu.metric), (2, &Metric::Rss, &Metric::Gpu), "{names}");
+        assert_eq!((gpu.y[39], gpu.series["reserved"][39]), (1e9, 2.39e9));
+        assert!(!rss.series.contains_key("reserved"));
+    }
+    let ranks = passes(1, 40, |_, n| format!("{n},{},{},1000", n % 2, 2000 + 10 * n));
+    let found = of_text(&format!("step,rank,cuda_reserved_mb,cuda_allocated_mb\n{ranks}"));
+    let told: Vec<_> = found.iter().map(|c| (c.name.as_str(), c.series["reserved"].len())).collect();
+    assert_eq!(told, [("x: rank 0, cuda_allocated_mb", 20), ("x: rank 1, cuda_allocated_mb", 20)]);
+}
+
+#[test]
+fn prometheus_tells_allocated_and_reserved_as_one_curve_too() {
+    let series = |name: &str, gpu: u32, bytes: u64| {
+        let values: Vec<String> = (0..40).map(|n| format!("[{}, \"{bytes}\"]", 1000 + 15 * n)).collect();
+        format!(r#"{{"metric": {{"__name__": "{name}", "gpu": "{gpu}"}}, "values": [{}]}}"#, values.join(","))
+    };
+    let all = [0, 1].map(|gpu| {
+        let of = |what: &str, bytes| series(&format!("pytorch_cuda_memory_{what}_bytes"), gpu, bytes);
+        format!("{},{}", of("reserved", 3_000_000_000), of("allocated", 2_000_000_000))
+    });
+    let found = of_text(&format!(
+        r#"{{"status": "success", "data": {{"resultType": "matrix", "result": [{}]}}}}"#,
+        all.join(",")
+    ));
+    assert_eq!(found.len(), 2);
+    assert!(found.iter().all(|c| c.y[0] == 2e9 && c.series["reserved"][39] == 3e9), "{found:?}");
+}
+
+#[test]
+fn a_live_heap_goes_beside_the_memory_of_its_process() {
+    let line = |_, n| {
+        format!(r#"{{"step": {n}, "rss": {}000000, "heapTotal": 60000000, "heapUsed": 26000000}}"#, 2000 + n)
+    };
+    let node = only(&passes(1, 40, line));
+    assert_eq!(
+        (node.metric.clone(), node.series["heap_used"][3], node.series["heap_total"][3]),
+        (Metric::Rss, 26e6, 60e6)
+    );
+    let rows = passes(1, 40, |_, n| format!("{n},{},26,60", 2000 + n));
+    let table = only(&format!("step,rss_mb,heap_used_mb,heap_total_mb\n{rows}"));
+    assert_eq!((table.series["heap_used"][3], table.series["heap_total"][3]), (26e6, 60e6));
+    let traced =
+        only(&passes(1, 40, |_, n| format!("step {n}: rss={}MB traced=40MB peak_traced=90MB", 2000 + n)));
+    assert_eq!(traced.series["heap_used"][3], 40e6);
 }
 
 #[test]
@@ -357,6 +488,7 @@ fn the_curve_format_says_what_it_left_out() {
         r#"{"x": ["0", "1", "2"], "y": ["5", "6", "7"], "unit": "GB", "context": {"restarts": [50, 100]}}"#;
     let strings = only(text);
     assert_eq!((strings.x[2], strings.y[2], strings.context.restarts), (2.0, 7e9, Some(2.0)));
+    assert_eq!(strings.context.restart_x, [50.0, 100.0]);
     let one_odd = only("step,rss_mb\n0,5000\n1,-1\n2,5002\n3,5003\n");
     assert!(
         one_odd.y[1].is_nan() && notes(&one_odd).contains("1 of 4 values are no size"),

@@ -3,6 +3,7 @@
 //!
 //! Not here: what to do about each kind (see `outlook`), and about causes beside the curve (see `causes`).
 
+use crate::outlook::AND_SCAN;
 use crate::phrases::size;
 use crate::verdict::{Fits, Kind, Verdict};
 
@@ -36,7 +37,7 @@ impl Verdict {
                     "do not wait, the limit comes before the answer"
                 };
                 Some(format!(
-                    "{when}: bound what is kept (a cache in bytes, fewer examples) or give the job more than {limit}; `lowtide scan` twice, some steps apart, names what grows"
+                    "{when}: bound what is kept (a cache in bytes, fewer examples) or give the job more than {limit}{AND_SCAN}"
                 ))
             }
             (Kind::TooEarly, _) if ended => {

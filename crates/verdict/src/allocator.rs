@@ -40,7 +40,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    fn take(ends: &mut Option<Self>, value: Option<f64>) {
+    pub(crate) fn take(ends: &mut Option<Self>, value: Option<f64>) {
         if let Some(value) = value.filter(|value| value.is_finite() && *value >= 0.0) {
             ends.get_or_insert(Self { first: value, last: value }).last = value;
         }
@@ -48,6 +48,11 @@ impl Ends {
 
     pub(crate) fn grown(self) -> f64 {
         self.last - self.first
+    }
+
+    /// The same as a part of what was there first.
+    pub(crate) fn grown_part(self) -> Option<f64> {
+        (self.first > 0.0).then(|| self.grown() / self.first)
     }
 }
 
@@ -168,13 +173,9 @@ impl LiveJudge {
                 ..*told
             };
             let room = self.gpu_limit(key);
-            let mut found = self.in_tensors(told, room);
-            found.extend(self.beside_tensors(told, room));
-            for verdict in &mut found {
-                let role = role.get(&key).copied().unwrap_or(Role::Unknown);
-                verdict.process = Some(self.named(key, role));
-            }
-            out.extend(found);
+            let role = role.get(&key).copied().unwrap_or(Role::Unknown);
+            let found = self.in_tensors(told, room).into_iter().chain(self.beside_tensors(told, room));
+            out.extend(found.map(|found| Verdict { process: Some(self.named(key, role)), ..found }));
         }
         out
     }
@@ -199,68 +200,101 @@ impl LiveJudge {
         levels.extended(end, self.marks.step)
     }
 
-    fn in_tensors(&self, told: &Told, room: Option<Bytes>) -> Vec<Verdict> {
+    fn in_tensors(&self, told: &Told, room: Option<Bytes>) -> Option<Verdict> {
         let limit = room.map(|room| (room, "the GPU's memory".to_owned()));
         let mut verdict = self.asked_of(&told.allocated, limit).verdict();
-        if verdict.group == Group::Flat {
-            return Vec::new();
-        }
-        verdict.headline = format!("GPU tensors: {}", verdict.headline);
-        verdict.evidence.push(format!(
-            "memory in use by tensors went from {} to {}",
-            size(verdict.floor.start_bytes),
-            size(verdict.floor.end_bytes)
-        ));
-        if let Some(count) = told.tensors.count {
-            verdict.evidence.push(format!(
-                "live tensors went from {} to {}",
-                number(count.first),
-                number(count.last)
-            ));
-        }
-        vec![verdict]
+        verdict.tell_tensors(told.tensors.count);
+        (verdict.group != Group::Flat).then_some(verdict)
     }
 
-    /// Fragmentation: what is held for no tensor grows.
+    /// What is held for no tensor, where it grows.
     fn beside_tensors(&self, told: &Told, room: Option<Bytes>) -> Option<Verdict> {
         let tensors = Bytes::from_f64(told.allocated.newest().unwrap_or(0.0));
         let limit =
             room.map(|room| (room.saturating_sub(tensors), "the GPU's memory beside tensors".to_owned()));
-        let judge = self.asked_of(&told.slack, limit);
-        let seen = judge.verdict();
-        let grown = seen.floor.end_bytes - seen.floor.start_bytes;
-        let reserved = told.reserved?.last;
-        if seen.group == Group::Flat || grown <= self.doubt || grown < SLACK_PART * reserved {
-            return None;
-        }
-        let mut verdict = judge.verdict_as(Kind::AllocatorKept);
-        verdict.confidence = seen.confidence;
-        verdict.headline = format!(
-            "fragmentation of GPU memory: the allocator holds {} for no tensor, {} more than at the start",
-            size(seen.floor.end_bytes),
-            size(grown)
-        );
-        verdict.evidence.insert(
-            0,
-            format!(
-                "reserved minus allocated went from {} to {}; reserved in all: {}",
-                size(seen.floor.start_bytes),
-                size(seen.floor.end_bytes),
-                size(reserved)
-            ),
-        );
-        verdict.ruled_out = vec![RuledOut {
-            kind: Kind::Leak,
-            because: "it is in no tensor: the allocator keeps it in pieces that new shapes don't fit into"
-                .to_owned(),
-        }];
-        verdict.advice = vec!["set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the job starts, and use few different input lengths".to_owned()];
-        verdict.disprove = format!(
-            "run it with that setting: reserved minus allocated must stay below {}",
-            size(seen.floor.start_bytes + 0.5 * grown)
-        );
-        Some(verdict)
+        fragmentation(&self.asked_of(&told.slack, limit), told.reserved?.last, self.doubt, &GPU)
     }
+}
+
+impl Verdict {
+    /// Says of a curve of allocated GPU memory that tensors are what it holds.
+    pub(crate) fn tell_tensors(&mut self, count: Option<Ends>) {
+        self.headline = format!("GPU tensors: {}", self.headline);
+        self.evidence.push(format!(
+            "memory in use by tensors went from {} to {}",
+            size(self.floor.start_bytes),
+            size(self.floor.end_bytes)
+        ));
+        let counted = count
+            .map(|count| format!("live tensors went from {} to {}", number(count.first), number(count.last)));
+        self.evidence.extend(counted);
+    }
+}
+
+/// How memory that an allocator holds for nothing is spoken of.
+pub(crate) struct Slack {
+    what: &'static str,
+    nothing: &'static str,
+    /// What is subtracted from what.
+    difference: (&'static str, &'static str),
+    because: &'static str,
+    advice: &'static str,
+}
+
+pub(crate) const GPU: Slack = Slack {
+    what: "GPU memory",
+    nothing: "tensor",
+    difference: ("reserved", "allocated"),
+    because: "it is in no tensor: the allocator keeps it in pieces that new shapes don't fit into",
+    advice: "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the job starts, and use few different input lengths",
+};
+
+pub(crate) const HEAP: Slack = Slack {
+    what: "the heap",
+    nothing: "live object",
+    difference: ("heap total", "heap used"),
+    because: "it is in no live object: the allocator keeps what was freed",
+    advice: "set MALLOC_ARENA_MAX=2 or preload jemalloc; `lowtide squeeze` shows what a trim gives back",
+};
+
+/// Fragmentation: what an allocator holds for nothing grows by a part of all it holds that counts.
+pub(crate) fn fragmentation(judge: &Judge, held: f64, doubt: f64, slack: &Slack) -> Option<Verdict> {
+    let seen = judge.verdict();
+    let (start, end) = (seen.floor.start_bytes, seen.floor.end_bytes);
+    let grown = end - start;
+    if seen.group == Group::Flat || grown <= doubt || grown < SLACK_PART * held {
+        return None;
+    }
+    let (all, used) = slack.difference;
+    let line = format!(
+        "{all} minus {used} went from {} to {}; {all} in all: {}",
+        size(start),
+        size(end),
+        size(held)
+    );
+    if seen.group == Group::TooEarly {
+        let headline = format!("{} for no {}: {}", slack.what, slack.nothing, seen.headline);
+        let evidence = [vec![line], seen.evidence].concat();
+        return Some(Verdict { headline, evidence, ..seen });
+    }
+    // Its numbers stay those of the curve: what grows without end fills the rest, whatever it is called.
+    let mut verdict = Verdict { verdict: Kind::AllocatorKept, group: Kind::AllocatorKept.group(), ..seen };
+    for told in &mut verdict.explanations {
+        told.kind = if told.kind == Kind::Leak { Kind::AllocatorKept } else { told.kind };
+    }
+    verdict.headline = format!(
+        "fragmentation of {}: the allocator holds {} for no {}, {} more than at the start",
+        slack.what,
+        size(end),
+        slack.nothing,
+        size(grown)
+    );
+    verdict.evidence.insert(0, line);
+    verdict.ruled_out = vec![RuledOut { kind: Kind::Leak, because: slack.because.to_owned() }];
+    verdict.advice = vec![slack.advice.to_owned()];
+    verdict.disprove =
+        format!("run it with that setting: {all} minus {used} must stay below {}", size(start + 0.5 * grown));
+    Some(verdict)
 }
 
 /// Steps seen before a curve is drawn over steps.

@@ -59,6 +59,8 @@ pub(crate) struct Known {
     pub(crate) events: Vec<f64>,
     /// How often the process was restarted inside the curve.
     pub(crate) restarts: usize,
+    /// ... and where, if somebody told.
+    pub(crate) restart_x: Vec<f64>,
     /// Differences below this are the instrument's, in bytes.
     pub(crate) resolution: f64,
     /// Whether more samples will come.
@@ -157,7 +159,7 @@ impl Assessment {
 
 /// Judges a curve, its restarts included.
 pub(crate) fn assess(series: &Series, known: &Known) -> Assessment {
-    let cuts = if known.restarts > 0 { drops(series, known.restarts) } else { Vec::new() };
+    let cuts = cuts(series, known);
     let Some(&last_cut) = cuts.last() else { return assess_life(series, known) };
     let mut edges = vec![0];
     edges.extend(&cuts);
@@ -184,6 +186,19 @@ pub(crate) fn assess(series: &Series, known: &Known) -> Assessment {
         return main.with(group, Because::RecoversAfterRestart);
     }
     main
+}
+
+/// Where the curve holds restarts: where it is told, else where it falls.
+fn cuts(series: &Series, known: &Known) -> Vec<usize> {
+    let bins = series.bins();
+    if known.restart_x.is_empty() {
+        return if known.restarts > 0 { drops(series, known.restarts) } else { Vec::new() };
+    }
+    let told = known.restart_x.iter().map(|at| bins.partition_point(|bin| bin.x_first < *at));
+    let mut cuts: Vec<usize> = told.filter(|cut| (1..bins.len()).contains(cut)).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
 }
 
 /// Where the process came back smaller: the `count` largest falls of the floor, each at least a fifth of its range

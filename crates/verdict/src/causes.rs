@@ -4,7 +4,7 @@
 //! the project's survey of reports made. Not here: causes that are kinds or findings of their own (fills: A, worker
 //! copies: B, page cache: E, processes that multiply: F, fragmentation of GPU memory).
 
-use crate::allocator::Tensors;
+use crate::allocator::{Ends, Tensors};
 use crate::phrases::counted;
 use crate::phrases::{number, size};
 use crate::verdict::{Fits, Group, Kind, Verdict};
@@ -40,6 +40,42 @@ pub(crate) struct Signs {
     pub(crate) buffers: Option<(usize, f64)>,
     /// What tensors did.
     pub(crate) tensors: Tensors,
+    /// What was counted, and what its number did.
+    pub(crate) count: Option<(&'static str, Ends)>,
+    /// What the live part of the heap did.
+    pub(crate) heap: Option<Heap>,
+}
+
+/// A heap as its allocator or collector tells it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heap {
+    /// In live objects.
+    pub(crate) used: Ends,
+    /// Held for them.
+    pub(crate) total: Option<Ends>,
+}
+
+impl Signs {
+    /// Whether memory grew while what is live in the heap did not.
+    pub(crate) fn heap_stays(&self) -> bool {
+        let grows = self.grown > self.worth;
+        self.heap.is_some_and(|heap| grows && heap.used.grown() < NOT_TENSORS * self.grown)
+    }
+
+    /// What the heap holds more than is live in it, where that is most of what came.
+    pub(crate) fn kept_by_heap(&self) -> Option<f64> {
+        let heap = self.heap.filter(|_| self.heap_stays())?;
+        let kept = heap.total?.grown() - heap.used.grown();
+        (kept >= TENSORS * self.grown).then_some(kept)
+    }
+
+    /// By which part things became more and memory did, where only their number is told.
+    fn parts(&self, verdict: &Verdict) -> Option<(&'static str, f64, f64)> {
+        let (what, count) = self.count.filter(|_| self.tensors.cpu.is_none())?;
+        let start = verdict.floor.start_bytes;
+        let told = self.grown > self.worth && start > 0.0;
+        told.then_some((what, count.grown_part()?, self.grown / start))
+    }
 }
 
 /// The highest level by what the job was doing.
@@ -80,11 +116,12 @@ const COMPILERS: (usize, f64) = (4, 0.2);
 /// From this many threads on, glibc has made several arenas.
 const MANY_THREADS: u32 = 4;
 
-/// Tensors are what grows when they make up this part of the growth, and are not when they make up less than that.
+/// Tensors, or live objects, are what grows when they make up this part of the growth, and are not when they make up less
+/// than that. Where only their number is known, its growth is held against that of memory in the same way.
 const TENSORS: f64 = 0.5;
 const NOT_TENSORS: f64 = 0.1;
 
-const CAUSES: [Cause; 13] = [
+const CAUSES: [Cause; 16] = [
     Cause {
         id: 'L',
         rule: shared_memory_is_short,
@@ -119,6 +156,24 @@ const CAUSES: [Cause; 13] = [
         id: 'D',
         rule: tensors_grow,
         advice: "find who keeps tensors: a loss or outputs kept without detach(), a list that is never cleared",
+        about: About::Growth,
+    },
+    Cause {
+        id: 'D',
+        rule: number_grows,
+        advice: "find who keeps them: a list that is never cleared, a loss or outputs kept without detach()",
+        about: About::Growth,
+    },
+    Cause {
+        id: 'D',
+        rule: live_heap_grows,
+        advice: "compare two snapshots of the heap, some steps apart: what is live in it grows, so something holds it",
+        about: About::Growth,
+    },
+    Cause {
+        id: 'I',
+        rule: heap_keeps,
+        advice: "look beside the live heap: set MALLOC_ARENA_MAX=2 or preload jemalloc, and if that does not end it, look for native buffers that are never freed",
         about: About::Growth,
     },
     Cause {
@@ -170,7 +225,7 @@ impl Verdict {
     pub(crate) fn tell_causes(&mut self, signs: &Signs) {
         let found: Vec<(String, &Cause)> =
             CAUSES.iter().filter_map(|cause| Some(((cause.rule)(self, signs)?, cause))).collect();
-        self.evidence.extend(not_tensors(signs));
+        self.evidence.extend(not_tensors(signs).or_else(|| not_more(self, signs)));
         let mut first = 0;
         for (evidence, cause) in found {
             self.evidence.push(evidence);
@@ -233,6 +288,34 @@ fn tensors_grow(_: &Verdict, signs: &Signs) -> Option<String> {
     })
 }
 
+fn number_grows(verdict: &Verdict, signs: &Signs) -> Option<String> {
+    let (what, more, memory) = signs.parts(verdict)?;
+    (more >= TENSORS * memory).then(|| {
+        format!("live {what} became more by {}, memory by {}: they pile up", per_cent(more), per_cent(memory))
+    })
+}
+
+fn live_heap_grows(_: &Verdict, signs: &Signs) -> Option<String> {
+    let (used, grown) = (signs.heap?.used, signs.grown);
+    (grown > signs.worth && used.grown() >= TENSORS * grown).then(|| {
+        format!("what is live in the heap grew by {} of the {} that came", size(used.grown()), size(grown))
+    })
+}
+
+fn heap_keeps(_: &Verdict, signs: &Signs) -> Option<String> {
+    let heap = signs.heap.filter(|_| signs.heap_stays())?;
+    let (moved, grown) = (size(heap.used.grown().abs()), size(signs.grown));
+    let told = format!("what is live in the heap moved by {moved} while {grown} came");
+    Some(match signs.kept_by_heap() {
+        Some(kept) => format!("{told}; the heap keeps {} more than is live in it", size(kept)),
+        None => format!("{told}: it is kept after it was freed, or native memory beside that heap"),
+    })
+}
+
+fn per_cent(part: f64) -> String {
+    format!("{} %", number((100.0 * part).round()))
+}
+
 fn logs_keep(verdict: &Verdict, _: &Signs) -> Option<String> {
     let logged = verdict.group == Group::Leak && verdict.follows == Some("log");
     logged.then(|| {
@@ -288,6 +371,18 @@ fn not_tensors(signs: &Signs) -> Option<String> {
     })
 }
 
+/// What the number of things rules out, where nobody tells their bytes.
+fn not_more(verdict: &Verdict, signs: &Signs) -> Option<String> {
+    let (what, more, memory) = signs.parts(verdict)?;
+    (more < NOT_TENSORS * memory).then(|| {
+        format!(
+            "live {what} became more by {} while memory grew by {}: it is not {what} that pile up",
+            per_cent(more.max(0.0)),
+            per_cent(memory)
+        )
+    })
+}
+
 fn a_helper_grows(verdict: &Verdict, signs: &Signs) -> Option<String> {
     let helper = signs.role == Some(Role::Helper);
     (verdict.group == Group::Leak && helper)
@@ -315,7 +410,6 @@ fn compilers_hold_much(_: &Verdict, signs: &Signs) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::allocator::Ends;
     use crate::judge::Judge;
     use lowtide_model::{Axis, Context, Metric};
 
@@ -327,9 +421,22 @@ mod tests {
         Tensors { cpu: Some(Ends { first, last: grown_mib.mul_add(MIB, first) }), ..Tensors::default() }
     }
 
+    #[allow(clippy::unnecessary_wraps, reason = "as the field is written")]
+    fn counted(first: f64, last: f64) -> Option<(&'static str, Ends)> {
+        Some(("tensors", Ends { first, last }))
+    }
+
+    /// A live heap that grew by so much, and what is held for it.
+    #[allow(clippy::unnecessary_wraps, reason = "as the field is written")]
+    fn heap(used_mib: f64, total_mib: Option<f64>) -> Option<Heap> {
+        let ends = |grown: f64| Ends { first: 10.0 * MIB, last: (10.0 + grown) * MIB };
+        Some(Heap { used: ends(used_mib), total: total_mib.map(ends) })
+    }
+
     fn verdict(kind: Kind, fits: Fits) -> Verdict {
         let mut verdict = Judge::new(Context::default(), Axis::Seconds, Metric::Anon).verdict_as(kind);
         verdict.outcome.is = fits;
+        verdict.floor.start_bytes = 100.0 * MIB;
         verdict
     }
 
@@ -372,6 +479,14 @@ mod tests {
             ),
             ("D", &leak, Signs { tensors: tensors(90.0), ..base }),
             ("", &leak, Signs { tensors: tensors(4.0), ..base }),
+            ("D", &leak, Signs { count: counted(1000.0, 2100.0), ..base }),
+            ("", &leak, Signs { count: counted(1000.0, 1010.0), ..base }),
+            ("", &leak, Signs { count: counted(1000.0, 2100.0), tensors: tensors(4.0), ..base }),
+            ("D", &leak, Signs { heap: heap(90.0, None), ..base }),
+            ("I", &leak, Signs { heap: heap(1.0, None), ..base }),
+            ("I", &leak, Signs { heap: heap(1.0, Some(80.0)), ..base }),
+            ("", &leak, Signs { heap: heap(30.0, None), ..base }),
+            ("", &flat, Signs { heap: heap(1.0, None), grown: 0.0, ..base }),
             ("D", &Verdict { follows: Some("log"), ..leak.clone() }, base),
             ("", &Verdict { follows: Some("log"), ..flat.clone() }, base),
             ("J", &settled, Signs { per_shape: Some((40.0, 2.0 * MIB)), ..base }),

@@ -10,12 +10,11 @@ use crate::facts::Facts;
 use crate::floor::Floor;
 use crate::gaps::{Asleep, Gaps};
 use crate::killed::Death;
-use crate::outlook::IF_NOT_OVER;
 use crate::periods::{Periods, evaluations};
 use crate::series::{Point, Series};
 use crate::verdict::{Drawing, FloorFacts, Group, Kind, SCHEMA, Settled, Verdict};
 use crate::words::{CountFact, Story, knee_matches};
-use lowtide_model::{Axis, Context, Curve, Metric};
+use lowtide_model::{Axis, Context, Metric};
 
 /// Bins of a curve that is judged alone. 2,048 of them keep every sample of any curve a person would draw.
 const ROOM: usize = 2048;
@@ -89,6 +88,16 @@ impl Judge {
     /// Takes the file pages seen beside it, which the kernel can take back.
     pub fn push_file(&mut self, x: f64, bytes: f64) {
         self.file.push(Point::one(x, bytes));
+    }
+
+    /// Says where it came from.
+    pub(crate) fn set_name(&mut self, name: &str) {
+        self.name = Some(name.to_owned()).filter(|name| !name.is_empty());
+    }
+
+    /// Says that the curve somebody brought holds the file pages seen beside it.
+    pub(crate) fn set_file_inside(&mut self, inside: bool) {
+        self.file_inside = inside;
     }
 
     /// Takes a count of objects or tensors seen beside it.
@@ -225,6 +234,7 @@ impl Judge {
             pass: pass(&self.context, self.axis),
             events: events(&self.context, end),
             restarts: self.context.restarts.unwrap_or(0.0).clamp(0.0, 64.0) as usize,
+            restart_x: self.context.restart_x.iter().copied().filter(|x| x.is_finite()).take(64).collect(),
             resolution: self.resolution,
             running: self.life == Life::Running,
             one_pass: self.context.epochs.is_some_and(|e| e < PASSES),
@@ -305,14 +315,12 @@ impl Judge {
             outcome: &outcome,
             forecast: forecast.as_ref(),
             decided_at,
+            running: self.life == Life::Running,
             file_grown,
             unusable: self.need.unusable(),
             periods: &periods,
             count: self.count_fact(),
         };
-        let on_steps = self.axis != Axis::Seconds;
-        let settled =
-            |k: (f64, f64)| Settled { step: on_steps.then_some(k.0), seconds: self.clock.seconds(k.0) };
         let mut verdict = Verdict {
             schema: SCHEMA.to_owned(),
             file: self.name.clone(),
@@ -322,7 +330,7 @@ impl Judge {
             headline: story.headline(),
             process: None,
             floor: floor_facts(facts),
-            settled_at: facts.knee.map(settled),
+            settled_at: facts.knee.map(|knee| self.settled(knee.0)),
             bytes_per_example: fill.filter(|_| kind == Kind::CacheFill).map(|f| f.bytes_per_example),
             matters: story.matters(),
             in_first_pass: seen.because == Because::InsideFirstPass,
@@ -342,6 +350,10 @@ impl Judge {
         let seconds = (self.axis == Axis::Seconds).then_some(facts.last - facts.first);
         verdict.suit_advice(Standing { ended: self.life == Life::Ended, seconds });
         verdict
+    }
+
+    fn settled(&self, x: f64) -> Settled {
+        Settled { step: (self.axis != Axis::Seconds).then_some(x), seconds: self.clock.seconds(x) }
     }
 
     /// When two explanations part: at the end of the first pass, of the test pass after it, or when the curve is half
@@ -410,56 +422,6 @@ fn flat_kind(seen: &Assessment, facts: &Facts) -> Kind {
     let falls = facts.after_start - facts.end > facts.peak_height;
     if facts.peaks > 0 && share <= SPIKE_SHARE && !falls { Kind::Spikes } else { Kind::Steady }
 }
-
-/// Judges one finished curve. Nothing in it says that it is finished, so a leak that would not be called yet while more
-/// is to come says so.
-pub fn judge(curve: &Curve) -> Verdict {
-    let mut judge = fed(curve);
-    let mut verdict = judge.verdict();
-    if verdict.verdict == Kind::Leak {
-        judge.set_running(true);
-        if judge.verdict().verdict != Kind::Leak {
-            verdict.advice.push(IF_NOT_OVER.to_owned());
-        }
-    }
-    verdict
-}
-
-/// Judges what there is so far of a curve that still grows longer.
-pub fn judge_running(curve: &Curve) -> Verdict {
-    let mut judge = fed(curve);
-    judge.set_running(true);
-    judge.verdict()
-}
-
-fn fed(curve: &Curve) -> Judge {
-    let mut judge = Judge::new(curve.context.clone(), curve.axis, curve.metric.clone());
-    if !curve.name.is_empty() {
-        judge.name = Some(curve.name.clone());
-    }
-    let side = |name: &str| curve.series.get(name);
-    let at = |name: &str, i: usize| side(name).and_then(|s| s.get(i)).copied().filter(|v| v.is_finite());
-    let mut order: Vec<usize> =
-        (0..curve.x.len().min(curve.y.len())).filter(|&i| curve.x[i].is_finite()).collect();
-    order.sort_by(|&a, &b| curve.x[a].total_cmp(&curve.x[b]));
-    let counted = COUNTS.iter().find(|name| side(name).is_some());
-    judge.file_inside = side("anon").is_some();
-    for i in order {
-        let x = curve.x[i];
-        let need = at("anon", i).unwrap_or(curve.y[i]) + at("swap", i).unwrap_or(0.0);
-        judge.push(Point::one(x, need));
-        if let Some(file) = at("file", i).or_else(|| at("anon", i).map(|anon| curve.y[i] - anon)) {
-            judge.push_file(x, file);
-        }
-        if let Some((name, count)) = counted.and_then(|name| Some((name, at(name, i)?))) {
-            judge.push_count(name, x, count);
-        }
-    }
-    judge
-}
-
-/// Side curves that count things instead of bytes.
-const COUNTS: [&str; 3] = ["tensor_count", "objects", "live_buffers"];
 
 /// Where evaluations were, or where saves were when no evaluation is known.
 fn events(context: &Context, end: f64) -> Vec<f64> {

@@ -11,6 +11,7 @@ mod causes;
 mod compare;
 mod confidence;
 mod copies;
+mod curve;
 mod decide;
 mod drawing;
 mod events;
@@ -51,9 +52,10 @@ pub use budget::Fill;
 pub use compare::{
     Compared, Comparison, Difference, Key, Measures, Memory, Phase, Side, Source, Told, compare, compare_by,
 };
+pub use curve::{judge, judge_running};
 pub use fleet::{Member, rank_among, rank_of, who_differs};
 pub use guard::{Call, Cause, Guard, Look, QUICKEST_LOOK, SLOWEST_LOOK, Why};
-pub use judge::{Judge, judge, judge_running};
+pub use judge::Judge;
 pub use killed::cut_off_note;
 pub use live::LiveJudge;
 pub use phrases::both;

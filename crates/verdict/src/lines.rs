@@ -238,7 +238,9 @@ impl Story<'_> {
         let mut parts: Vec<String> =
             next.map(|n| format!("{} examples need {}", parted(n), both(fill.needs(n)))).collect();
         if let Some(limit) = self.outcome.limit_bytes {
-            parts.push(format!("{} fill {}", parted(fill.fits(limit)), both(limit)));
+            let most = fill.fits(limit);
+            let (s, verb) = if (most - 1.0).abs() < 0.5 { ("", "fills") } else { ("s", "fill") };
+            parts.push(format!("{} example{s} {verb} {}", parted(most), both(limit)));
         }
         let doubt = if self.kind == Kind::TooEarly { "if it is a fill, " } else { "" };
         Some(format!("{doubt}memory depends on the data set: {}", parts.join("; ")))

@@ -14,6 +14,11 @@ pub(crate) const ROOM: f64 = 0.02;
 pub(crate) const IF_NOT_OVER: &str =
     "if the run is not over yet, look with --running: so early a rise like this is not called a leak";
 
+/// Of growth whose holder nobody has named yet, as an action of its own and after another one.
+pub(crate) const SCAN: &str =
+    "run `lowtide scan` twice, some steps apart: the difference names the type that grows and who holds it";
+pub(crate) const AND_SCAN: &str = "; `lowtide scan` twice, some steps apart, names what grows";
+
 /// Below this the lower bound of a pace shows no more than that little was seen of it.
 const TELLS_NO_PACE: f64 = 0.25;
 
@@ -217,12 +222,20 @@ impl Story<'_> {
             .limit_bytes
             .map_or_else(|| "more memory".to_owned(), |l| format!("more than {}", size(l)));
         match self.kind {
-            Kind::Leak => "stop the leak first: a higher limit only delays the next kill; `lowtide scan` twice, some steps apart, names what grows".to_owned(),
-            Kind::CacheFill => format!("bound the cache in bytes, or decode examples when they are used; as it is, the job needs {more}"),
-            Kind::WorkerCopies => format!("use fewer workers, or hold the data in arrays or Arrow instead of lists of Python objects; as it is, the job needs {more}"),
-            Kind::Spikes => format!("make the peaks smaller or give the job {more}: its floor alone would fit"),
+            Kind::Leak => format!("stop the leak first: a higher limit only delays the next kill{AND_SCAN}"),
+            Kind::CacheFill => format!(
+                "bound the cache in bytes, or decode examples when they are used; as it is, the job needs {more}"
+            ),
+            Kind::WorkerCopies => format!(
+                "use fewer workers, or hold the data in arrays or Arrow instead of lists of Python objects; as it is, the job needs {more}"
+            ),
+            Kind::Spikes => {
+                format!("make the peaks smaller or give the job {more}: its floor alone would fit")
+            }
             Kind::WarmUp | Kind::AllocatorKept | Kind::PageCache | Kind::Steady | Kind::TooEarly => {
-                format!("give the job {more}, or let it hold less: a smaller batch, fewer workers, one copy of the data instead of several")
+                format!(
+                    "give the job {more}, or let it hold less: a smaller batch, fewer workers, one copy of the data instead of several"
+                )
             }
         }
     }
@@ -238,9 +251,7 @@ impl Story<'_> {
             Kind::Leak if matches!(self.metric, Metric::Gpu) => {
                 "look for tensors kept across steps: a loss summed without detach(), outputs appended to a list"
             }
-            Kind::Leak => {
-                "run `lowtide scan` twice, some steps apart: the difference names the type that grows and who holds it"
-            }
+            Kind::Leak => SCAN,
             Kind::CacheFill if matches!(self.metric, Metric::Gpu) => {
                 "plan for the level it settled at; what fills GPU memory and stops is mostly one graph or kernel plan for each input shape: pad or bucket lengths"
             }

@@ -218,6 +218,7 @@ impl LiveJudge {
         }
         verdict.tell_scans(self.scans.grown(key));
         let grows = track.grown() > WORTH * self.doubt;
+        let tensors = self.allocators.tensors(key, role);
         verdict.tell_causes(&Signs {
             role: Some(role),
             worth: WORTH * self.doubt,
@@ -228,7 +229,8 @@ impl LiveJudge {
             peaks: track.peaks,
             per_shape: track.per_shape(),
             rollouts: self.rollouts(),
-            tensors: self.allocators.tensors(key, role),
+            tensors,
+            count: tensors.count.map(|count| ("tensors", count)),
             ..Signs::default()
         });
         Judged { key, grows, rank: rank(&verdict, &track, grows, role), verdict }

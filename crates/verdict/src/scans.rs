@@ -4,6 +4,7 @@
 //! scans of a process is told, because that is growth; what was there before the first is not.
 //! Not here: making a scan (crate `scan`), nor deciding a kind by it.
 
+use crate::outlook::{AND_SCAN, SCAN};
 use crate::phrases::{duration, number, size};
 use crate::verdict::{Group, Kind, Verdict};
 use lowtide_model::{ProcKey, ScanRow};
@@ -82,6 +83,8 @@ pub(crate) struct Grown {
     sentence: String,
     /// A few words for the headline: what it is, and who holds it.
     short: Option<String>,
+    /// What to do about it, where that is known.
+    action: Option<String>,
 }
 
 impl Scans {
@@ -135,8 +138,10 @@ fn by_type(before: &Told, after: &Told, grown: f64) -> Option<Grown> {
         number(count.max(0.0)),
         size(bytes)
     );
-    let held = holder.map(|holder| format!(", held by {}", end_of(&holder.text))).unwrap_or_default();
-    Some(Grown { sentence, short: Some(format!("{name}{held}")) })
+    let holder = holder.map(|holder| end_of(&holder.text));
+    let held = holder.as_ref().map(|holder| format!(", held by {holder}")).unwrap_or_default();
+    let action = holder.map(|holder| format!("bound or clear what holds {name}: {holder}"));
+    Some(Grown { sentence, short: Some(format!("{name}{held}")), action })
 }
 
 /// The part of memory that makes up most of the growth, where no type does.
@@ -154,7 +159,7 @@ fn by_part(before: &Told, after: &Told, grown: f64) -> Option<Grown> {
         between(before, after, grown),
         size(bytes)
     );
-    Some(Grown { sentence, short: Some(what.to_owned()) })
+    Some(Grown { sentence, short: Some(what.to_owned()), action: action_for(&most.kind).map(str::to_owned) })
 }
 
 fn between(before: &Told, after: &Told, grown: f64) -> String {
@@ -171,6 +176,20 @@ fn words_of(kind: &str) -> Option<&'static str> {
         "stacks" => Some("thread stacks"),
         "shared" => Some("shared memory"),
         "file" => Some("file pages"),
+        _ => None,
+    }
+}
+
+/// What helps where a part of memory grows that no object owns.
+fn action_for(kind: &str) -> Option<&'static str> {
+    match kind {
+        "kept_native" => {
+            Some("set MALLOC_ARENA_MAX=2 or preload jemalloc; `lowtide squeeze` shows what a trim gives back")
+        }
+        "unowned_native" => Some(
+            "look at native code that the job calls: its buffers are live, and no Python object owns them",
+        ),
+        "stacks" => Some("find what starts threads and never ends them"),
         _ => None,
     }
 }
@@ -192,6 +211,12 @@ impl Verdict {
     pub(crate) fn tell_scans(&mut self, grown: Option<Grown>) {
         let Some(grown) = grown.filter(|_| self.group != Group::Flat) else { return };
         self.evidence.insert(self.evidence.len().min(1), grown.sentence);
+        // What a scan has named needs no scan.
+        if let Some(action) = grown.action {
+            for line in &mut self.advice {
+                *line = line.replace(SCAN, &action).replace(AND_SCAN, &format!("; {action}"));
+            }
+        }
         let named = matches!(self.verdict, Kind::Leak | Kind::CacheFill | Kind::WarmUp | Kind::TooEarly);
         if let Some(short) = grown.short.filter(|_| named) {
             self.headline = match self.bytes_per_example {
@@ -205,7 +230,8 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lowtide_model::Tick;
+    use crate::judge::Judge;
+    use lowtide_model::{Axis, Context, Metric, Tick};
     use proptest::prelude::*;
 
     const KEY: ProcKey = ProcKey { pid: 7, start_ticks: 1 };
@@ -250,6 +276,12 @@ mod tests {
             told.short.as_deref(),
             Some("m.Core, held by list of 663, global DATASET of module train")
         );
+        let mut verdict = Judge::new(Context::default(), Axis::Seconds, Metric::Anon).verdict_as(Kind::Leak);
+        assert_eq!(verdict.advice[0], SCAN);
+        verdict.advice.push(format!("give it more{AND_SCAN}"));
+        verdict.tell_scans(Some(told));
+        let action = "bound or clear what holds m.Core: list of 663, global DATASET of module train";
+        assert_eq!(verdict.advice, [action.to_owned(), format!("give it more; {action}")]);
     }
 
     #[test]
@@ -258,6 +290,7 @@ mod tests {
         let told =
             grown(&report(100_000_000, &types, 1_000_000), &report(200_000_000, &types, 95_000_000)).unwrap();
         assert!(told.sentence.contains("of freed memory that malloc keeps, 94 % of the growth"), "{told:?}");
+        assert!(told.action.is_some_and(|action| action.contains("MALLOC_ARENA_MAX")));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! One curve can't prove a fill; two can: the same bytes per example, and an end of growth that moves with the size
 //! of the data. A leak or a warm-up has no reason to know how many examples there are.
 
-use crate::judge::judge;
+use crate::curve::judge;
 use crate::phrases::{number, size};
 use crate::verdict::{Group, Kind, Verdict};
 use lowtide_model::Curve;

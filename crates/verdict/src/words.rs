@@ -35,6 +35,8 @@ pub(crate) struct Story<'a> {
     pub(crate) outcome: &'a Outcome,
     pub(crate) forecast: Option<&'a Forecast>,
     pub(crate) decided_at: Option<f64>,
+    /// Whether more samples will come: then people count from now, else from the end of the curve.
+    pub(crate) running: bool,
     /// Growth of reclaimable file pages beside the need.
     pub(crate) file_grown: Option<f64>,
     /// Samples that were no numbers.
@@ -325,12 +327,15 @@ impl Story<'_> {
     }
 
     pub(crate) fn when(&self, f: &Forecast) -> String {
+        let clock = |seconds: f64| {
+            let length = duration(seconds);
+            if self.running { format!("in {length}") } else { format!("{length} after its end") }
+        };
+        let step = |step: f64| format!("at {} {}", self.per(), number(step.floor()));
         match (f.at_step, f.in_seconds) {
-            (Some(step), Some(s)) => {
-                format!("at {} {}, in {}", self.per(), number(step.floor()), duration(s))
-            }
-            (Some(step), None) => format!("at {} {}", self.per(), number(step.floor())),
-            (None, Some(s)) => format!("in {}", duration(s)),
+            (Some(at), Some(seconds)) => format!("{}, {}", step(at), clock(seconds)),
+            (Some(at), None) => step(at),
+            (None, Some(seconds)) => clock(seconds),
             (None, None) => "later".to_owned(),
         }
     }

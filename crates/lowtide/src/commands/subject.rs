@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use lowtide_model::{Context, Curve, Recording};
 use lowtide_serve::remote;
 use lowtide_store::import::{self, Hints};
-use lowtide_verdict::{RunVerdict, Source, judge, judge_recording_with, judge_running};
+use lowtide_verdict::{RunVerdict, Source, judge_recording_with};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -94,10 +94,8 @@ pub(crate) fn gather(files: &[PathBuf], about: &AboutArgs) -> Result<Gathered, F
 pub(crate) fn answer(subject: Subject) -> Answer {
     let mut run = match &subject.what {
         What::Recording(recording) => judge_recording_with(recording, subject.asked.clone()),
-        What::Curve(curve) => {
-            let main = if subject.running { judge_running(curve) } else { judge(curve) };
-            RunVerdict { main, findings: Vec::new(), roles: Vec::new() }
-        }
+        What::Curve(curve) if subject.running => RunVerdict::of_running(curve),
+        What::Curve(curve) => RunVerdict::of_curve(curve),
     };
     let file = Some(subject.label.clone());
     run.findings.iter_mut().for_each(|finding| finding.file.clone_from(&file));

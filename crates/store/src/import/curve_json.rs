@@ -1,5 +1,6 @@
 //! The curve format: one JSON object a curve, alone, in a list, or one a line.
 
+use super::memory_names::{heap_series, meaning};
 use super::numbers::{self, Unit};
 use super::{Attempt, Hints, Missing};
 use lowtide_model::{Axis, Bytes, Context, Curve, Metric};
@@ -59,7 +60,9 @@ fn curve(object: &Map<String, Value>, hints: &Hints) -> Result<Option<Curve>, Mi
         let values = list(values).unwrap_or_default();
         if values.len() == y.len() {
             let values = if COUNTS.contains(&name.as_str()) { values } else { scaled(values) };
-            out.series.insert(name.clone(), values);
+            let of_gpu = super::allocator::series_name(name).filter(|_| out.metric == Metric::Gpu);
+            let known = of_gpu.or_else(|| heap_series(name)).unwrap_or(name);
+            out.series.insert(known.to_owned(), values);
         } else {
             let (has, wants) = (values.len(), y.len());
             out.notes.push(format!("series `{name}` has {has} values, not {wants}; it is left out"));
@@ -108,7 +111,7 @@ fn metric(word: &str) -> Metric {
         "pss_tree" => Metric::PssTree,
         "cgroup" => Metric::Cgroup,
         "host" => Metric::Host,
-        other => Metric::Other(other.to_owned()),
+        other => meaning(other).map_or_else(|| Metric::Other(other.to_owned()), |meant| meant.metric),
     }
 }
 
@@ -131,6 +134,7 @@ fn context(object: &Map<String, Value>, unit: Unit) -> Context {
         limit_from: limit.map(|_| "the file".to_owned()),
         threads: get("threads"),
         restarts: get("restarts").or_else(|| Some(object.get("restarts")?.as_array()?.len() as f64)),
+        restart_x: many("restarts"),
         validation_every: get("validation_every"),
         validation_x: many("validation_x"),
         save_x: many("save_x"),

@@ -6,12 +6,12 @@
 mod axis;
 mod line;
 
-use super::memory_names::{is_free, is_named, is_peak, meaning};
+use super::memory_names::{are_alike, heap_series, is_free, is_named, is_peak, meaning};
 use super::numbers::{self, Unit};
 use super::passes::{self, At, Counted, Passes};
-use super::{Attempt, Hints, Missing};
+use super::{Attempt, Hints, MOST_BESIDE, Missing, named};
 use axis::{Chosen, Place};
-use line::{Point, Size, Stretch};
+use line::{Point, Size, Stretch, Writer};
 use lowtide_model::{Axis, Curve, Metric};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,9 +24,6 @@ const IN_PER_CENT: &str =
 
 /// Rank of a size that stands without a name.
 const NAMELESS_RANK: u8 = 7;
-
-/// Curves of GPU memory beside the one that is judged first: eight cards, or four with two sizes each.
-const MOST_BESIDE: usize = 8;
 
 #[derive(Default)]
 struct Log {
@@ -54,7 +51,7 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     let mut failed = None;
     for name in &names {
         let title = if names.len() > 1 { name.as_str() } else { "" };
-        for (rank, points) in by_rank(&log.points, name) {
+        for (rank, points) in by_writer(&log.points, name) {
             match of_one(&log, points, name, hints) {
                 Ok(found) => curves.extend(
                     found
@@ -71,30 +68,25 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     }
 }
 
-/// The words that are there, in a row.
-fn named(words: &[&str]) -> String {
-    let there = words.iter().copied().filter(|word| !word.is_empty());
-    there.collect::<Vec<_>>().join(", ")
-}
-
-/// The points with a size under this name, of each rank that wrote them.
-fn by_rank<'a>(points: &'a [Point], name: &str) -> Vec<(String, Vec<&'a Point>)> {
+/// The points with a size under this name, of each that wrote them.
+fn by_writer<'a>(points: &'a [Point], name: &str) -> Vec<(String, Vec<&'a Point>)> {
     let points: Vec<&Point> = points.iter().filter(|point| size_of(point, name).is_some()).collect();
-    let mut ranks: BTreeMap<u32, Vec<&Point>> = BTreeMap::new();
+    let mut writers: BTreeMap<&Writer, Vec<&Point>> = BTreeMap::new();
     for point in &points {
-        if let Some(rank) = point.rank {
-            ranks.entry(rank).or_default().push(point);
+        if let Some(writer) = &point.writer {
+            writers.entry(writer).or_default().push(point);
         }
     }
-    ranks.retain(|_, points| points.len() >= FEWEST_POINTS);
-    if ranks.len() < 2 {
+    writers.retain(|_, points| points.len() >= FEWEST_POINTS);
+    if writers.len() < 2 {
         return vec![(String::new(), points)];
     }
-    ranks.into_iter().map(|(rank, points)| (format!("rank {rank}"), points)).collect()
+    writers.into_iter().map(|(writer, points)| (writer.name.clone(), points)).collect()
 }
 
 /// The curves of points that one process wrote, or several in turn.
 fn of_one(log: &Log, points: Vec<&Point>, name: &str, hints: &Hints) -> Attempt {
+    let points = axis::oldest_first(points);
     let chosen = axis::choose(&points, hints);
     let points = if chosen.place == Place::Line {
         of_one_shape(&points)?
@@ -172,7 +164,22 @@ fn gather(text: &str, hints: &Hints) -> Log {
         log.points.push(point);
     }
     take_from_above(&mut log.points);
+    take_labels_as_writers(&mut log.points);
     log
+}
+
+/// Launchers write before each line who wrote it: `3: `, `[default3]:`, `trainer-3  | `. A step or an epoch there only
+/// rises; writers take turns, and their names differ in numbers alone.
+fn take_labels_as_writers(points: &mut [Point]) {
+    let labels: Vec<&Writer> = points.iter().filter_map(|point| point.label.as_ref()).collect();
+    let writers: BTreeSet<&Writer> = labels.iter().copied().collect();
+    let forms: BTreeSet<String> = writers.iter().map(|writer| writer.form()).collect();
+    let falls = labels.windows(2).filter(|pair| pair[1] < pair[0]).count();
+    let unnamed = points.iter().all(|point| point.writer.is_none());
+    let each = labels.len() * 10 >= points.len() * 8 && forms.len() == 1;
+    if unnamed && each && writers.len() > 1 && falls >= writers.len() {
+        points.iter_mut().for_each(|point| point.writer = point.label.take());
+    }
 }
 
 /// A trainer's line has step and epoch, the line under it the size: where sizes stand on lines that say no place, and
@@ -232,13 +239,16 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
     if lines.is_empty() {
         return Err(Missing::Wanted(IN_PER_CENT.to_owned()));
     }
-    let best = lines.iter().max_by_key(|(name, count)| (rank(name), **count)).map(|(name, _)| *name);
-    let gpu = |name: &&&str| {
-        Some(**name) != best
-            && !is_peak(name)
-            && meaning(name).is_some_and(|meant| meant.metric == Metric::Gpu)
+    // Of several that mean and count as much, the first that has a name.
+    let worth = |(name, count): &(&&str, &usize)| (rank(name), **count, !name.is_empty());
+    let best = lines.iter().rev().max_by_key(worth).map(|(name, _)| *name);
+    let peaks = best.is_some_and(is_peak);
+    let gpu = |name: &str| {
+        (peaks || !is_peak(name)) && meaning(name).is_some_and(|meant| meant.metric == Metric::Gpu)
     };
-    let beside = lines.keys().filter(gpu).take(MOST_BESIDE).copied();
+    let alike = |name: &str| best.is_some_and(|best| are_alike(best, name));
+    let told = |name: &&&str| Some(**name) != best && (gpu(name) || alike(name));
+    let beside = lines.keys().filter(told).take(MOST_BESIDE).copied();
     Ok(best.into_iter().chain(beside).map(str::to_owned).collect())
 }
 
@@ -318,7 +328,8 @@ fn curve(log: &Log, run: &Run<'_>, name: &str, chosen: &Chosen, hints: &Hints) -
     for other in others.into_iter().filter(|other| !other.is_empty() && *other != name) {
         let known = points.iter().filter(|point| size_of(point, other).is_some()).count();
         if known * 2 > points.len() {
-            out.series.insert(other.to_owned(), sizes(points, other, hints).0);
+            let name = heap_series(other).unwrap_or(other).to_owned();
+            out.series.insert(name, sizes(points, other, hints).0);
         }
     }
     out
@@ -326,21 +337,15 @@ fn curve(log: &Log, run: &Run<'_>, name: &str, chosen: &Chosen, hints: &Hints) -
 
 /// What has to be known of a size to take its curve for what it is.
 fn note_on_name(points: &[&Point], name: &str) -> Option<String> {
-    let beside = |words: &str| {
-        points
-            .first()?
-            .sizes
-            .iter()
-            .map(|(other, ..)| other)
-            .find(|other| *other != name && other.contains(words))
-    };
+    let of = |held: &str| format!("`{name}` is {held}");
     if is_peak(name) {
-        return Some(format!("`{name}` is the highest so far: it cannot fall"));
+        return Some(of("the highest so far: it cannot fall"));
     }
-    let allocated = beside("alloc").filter(|_| name.contains("reserved"))?;
-    Some(format!(
-        "`{name}` is what the allocator took from the driver, `{allocated}` what tensors hold: where only the first grows, memory is fragmented, not leaked"
-    ))
+    // Beside what is allocated it is judged with it.
+    let alone = points.iter().all(|point| !point.sizes.iter().any(|(other, ..)| other.contains("alloc")));
+    (name.contains("reserved") && alone).then(|| {
+        of("what the allocator took from the driver: without what is allocated of it, fragmentation looks like a leak")
+    })
 }
 
 /// What the sizes are held against on their own lines, where all of them agree.
@@ -361,10 +366,8 @@ fn bound(points: &[&Point], name: &str, hints: &Hints) -> Option<f64> {
 fn sizes(run: &[&Point], name: &str, hints: &Hints) -> (Vec<f64>, String) {
     let found: Vec<Option<(f64, Option<Unit>)>> =
         run.iter().map(|point| size_of(point, name).map(|(_, value, unit)| (*value, *unit))).collect();
-    let bare: Vec<f64> =
-        found.iter().flatten().filter(|(_, unit)| unit.is_none()).map(|(value, _)| *value).collect();
     let asked = hints.unit.as_deref().and_then(numbers::unit);
-    let guessed = asked.unwrap_or_else(|| numbers::guess(&bare));
+    let guessed = asked.unwrap_or_else(|| numbers::guess(&largest_bare(run)));
     let unit = |said: Option<Unit>| match (said, asked) {
         (Some(said), Some(asked)) => numbers::overruled(said, asked),
         (Some(said), None) => said,
@@ -373,7 +376,7 @@ fn sizes(run: &[&Point], name: &str, hints: &Hints) -> (Vec<f64>, String) {
     let units: BTreeSet<&str> = found.iter().flatten().map(|(_, said)| unit(*said).name).collect();
     let how = if asked.is_some() {
         "as asked"
-    } else if bare.is_empty() {
+    } else if found.iter().flatten().all(|(_, unit)| unit.is_some()) {
         "from the text"
     } else {
         "by its size"
@@ -382,6 +385,15 @@ fn sizes(run: &[&Point], name: &str, hints: &Hints) -> (Vec<f64>, String) {
     let bytes =
         |item: Option<(f64, Option<Unit>)>| item.map_or(f64::NAN, |(value, said)| value * unit(said).bytes);
     (found.into_iter().map(bytes).collect(), note)
+}
+
+/// The largest size of each line that has no unit: a program writes all of them in one.
+fn largest_bare(run: &[&Point]) -> Vec<f64> {
+    let bare = |point: &&Point| {
+        let sizes = point.sizes.iter().filter(|(_, _, unit)| unit.is_none());
+        sizes.map(|(_, value, _)| *value).reduce(f64::max)
+    };
+    run.iter().filter_map(bare).collect()
 }
 
 /// Counts on the lines themselves, else from stretches that cover the run.

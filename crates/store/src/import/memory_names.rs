@@ -16,6 +16,10 @@ pub(crate) struct Meaning {
 const OTHER_MEMORY: &[&str] =
     &["virtual", "vsz", "vms", "vmsize", "vmpeak", "swap", "vmswap", "cached", "shared", "total"];
 
+/// Parts of names of memory that is not what a job holds, or of no memory.
+const NOT_HELD: &[&str] =
+    &["available", "free", "virtual", "vsz", "vms", "shared", "swap", "cached", "buff", "tokens", "total"];
+
 fn parts(lower: &str) -> impl Iterator<Item = &str> {
     lower.split(|c: char| !c.is_ascii_alphanumeric())
 }
@@ -23,6 +27,29 @@ fn parts(lower: &str) -> impl Iterator<Item = &str> {
 const FREE: &[&str] = &["available", "avail", "free"];
 
 const PEAK: &[&str] = &["peak", "max", "maximum", "highest"];
+
+/// Parts of names of GPU memory. The functions of torch.cuda name no GPU, nor do the columns of `nvidia-smi
+/// --query-gpu=memory.used`.
+const OF_GPUS: &[&str] =
+    &["gpu", "cuda", "vram", "hbm", "fb_used", "nvml", "memory_allocated", "memory_reserved", "bytes_in_use"];
+
+/// Parts of names that say that it is memory, beside those.
+const HELD_BY_GPUS: &[&str] = &["mem", "vram", "hbm", "fb_used", "alloc", "reserved", "used", "in_use"];
+
+/// The rank from which on a name is of one process or container: there may be several, and each has its course.
+const OF_ONE: u8 = 8;
+
+/// Whether two names are of things that are alike: two processes, or two of a kind that have a number each.
+pub(crate) fn are_alike(best: &str, other: &str) -> bool {
+    let part = |name: &str| {
+        let lower = name.to_ascii_lowercase();
+        ["anon", "file", "shm", "shared", "lib", "stack"].iter().any(|part| lower.contains(part))
+    };
+    let (Some(a), Some(b)) = (meaning(best), meaning(other)) else { return false };
+    let numbered = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let kin = numbered(best) == numbered(other);
+    a.rank == b.rank && a.metric == b.metric && (kin || a.rank >= OF_ONE && part(best) == part(other))
+}
 
 /// Whether a name is of memory that nobody holds: `available memory`, `memory.free`.
 pub(crate) fn is_free(name: &str) -> bool {
@@ -52,14 +79,13 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         return None;
     }
     let peak = is(PEAK);
-    // `nvidia-smi --query-gpu=memory.used` names no GPU in its columns.
-    let gpu = !is(&["total"])
-        && (lower.starts_with("memory.") || has(&["gpu", "cuda", "vram", "hbm", "fb_used", "nvml"]));
+    let gpu = !is(&["total"]) && (lower.starts_with("memory.") || has(OF_GPUS));
     let (metric, rank) = if has(&["maxrss", "max_rss", "peak_rss", "vmhwm", "ru_maxrss"])
         || peak && has(&["rss", "resident"])
     {
         (Metric::MaxRss, 6)
-    } else if has(&["rss", "resident"]) {
+    } else if has(&["rss", "resident"]) || lower.ends_with("working set") {
+        // Resident memory is a working set to Windows.
         (Metric::Rss, 10)
     } else if has(&["pss"]) {
         (Metric::PssTree, 9)
@@ -70,23 +96,11 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     } else if has(&["virtual memory used", "virtual_memory_used"]) {
         // What psutil and DeepSpeed call so is the machine's memory in use.
         (Metric::Host, 7)
-    } else if gpu && peak && has(&["mem", "vram", "hbm", "alloc", "reserved", "used"]) {
+    } else if gpu && peak && has(HELD_BY_GPUS) {
         (Metric::Gpu, 2)
-    } else if gpu && has(&["mem", "vram", "hbm", "fb_used", "alloc", "reserved", "used"]) {
+    } else if gpu && has(HELD_BY_GPUS) {
         (Metric::Gpu, 4)
-    } else if has(&[
-        "available",
-        "free",
-        "virtual",
-        "vsz",
-        "vms",
-        "shared",
-        "swap",
-        "cached",
-        "buff",
-        "tokens",
-        "total",
-    ]) {
+    } else if has(NOT_HELD) {
         return None;
     } else if peak && (has(&["memory", "mem_"]) || is(&["mem", "ram"])) {
         (Metric::MaxRss, 5)
@@ -118,6 +132,22 @@ pub(crate) fn count_series(name: &str) -> Option<&'static str> {
     .into_iter()
     .find(|(part, _)| lower.contains(part))
     .map(|(_, series)| series)
+}
+
+/// The name under which the engine knows a part of a process: what is live in a heap (`heapUsed`, `traced`), and what is
+/// held for it.
+pub(crate) fn heap_series(name: &str) -> Option<&'static str> {
+    let lower = name.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if is_peak(name) || has(&["percent", "%", "limit"]) {
+        return None;
+    }
+    let heap = lower.contains("heap");
+    if heap && has(&["used", "live", "alloc", "inuse"]) || lower.contains("traced") {
+        Some("heap_used")
+    } else {
+        (heap && has(&["total", "size", "committed", "sys"])).then_some("heap_total")
+    }
 }
 
 /// Whether a name is the one the user meant.

@@ -3,6 +3,7 @@
 //! The form is told by what is in the file, not by its name. What had to be guessed (which column, which unit) stands
 //! in the curve's notes, for the user to see and to overrule with `Hints`. Foreign bytes: nothing here panics.
 
+mod allocator;
 mod curve_json;
 mod locale;
 mod log;
@@ -26,6 +27,9 @@ const LARGEST_FILE_BYTES: u64 = 1 << 30;
 
 /// More curves than this in one file would be no answer to anybody; the highest are kept.
 const MOST_CURVES: usize = 10_000;
+
+/// Curves of GPU memory beside the one that is judged first: eight cards with two sizes each.
+const MOST_BESIDE: usize = 16;
 
 /// How files begin that hold no curve as they are.
 const OTHERS: &[(&[u8], &str)] = &[
@@ -154,6 +158,7 @@ pub fn parse(path: &Path, bytes: &[u8], hints: &Hints) -> Result<Vec<Curve>, Imp
     if let Some(why) = refuse_what_no_memory_is(&mut curves) {
         return Err(ImportError::Wanting { path: path.to_owned(), why });
     }
+    allocator::join(&mut curves);
     keep_the_highest(&mut curves);
     for curve in &mut curves {
         name_after_file(curve, &name);
@@ -320,6 +325,12 @@ fn turn_round(curve: &mut Curve, total: Option<f64>, name: &str) {
     } else {
         format!("`{name}` turned into memory in use: its highest value minus it, so only the change is true, not the level")
     });
+}
+
+/// The words that are there, in a row.
+fn named(words: &[&str]) -> String {
+    let there = words.iter().copied().filter(|word| !word.is_empty());
+    there.collect::<Vec<_>>().join(", ")
 }
 
 fn name_after_file(curve: &mut Curve, file: &str) {

@@ -62,6 +62,15 @@ pub(crate) fn unit_of_name(name: &str) -> Option<Unit> {
         .and_then(|tail| unit(tail))
 }
 
+/// A process that is looked at holds more.
+const LEAST_BYTES: f64 = 1e7;
+/// Memory comes in pages, on a GPU in blocks of 512: kilobytes have no reason to be such numbers, all of them.
+const BLOCK: f64 = 512.0;
+
+fn in_blocks(values: &[f64]) -> bool {
+    values.len() > 2 && values.iter().all(|value| value % BLOCK == 0.0)
+}
+
 /// The unit of numbers that say none, by their size: said in the notes.
 pub(crate) fn guess(values: &[f64]) -> Unit {
     let mut known: Vec<f64> =
@@ -69,7 +78,7 @@ pub(crate) fn guess(values: &[f64]) -> Unit {
     known.sort_by(f64::total_cmp);
     match known.get(known.len() / 2).copied().unwrap_or(0.0) {
         // No job has under a gigabyte times a thousand kilobytes, few have under 100 MB.
-        middle if middle >= 1e9 => BYTES,
+        middle if middle >= 1e9 || (middle >= LEAST_BYTES && in_blocks(&known)) => BYTES,
         middle if middle >= 1e5 => KIB,
         _ => MB,
     }
@@ -156,8 +165,8 @@ pub(crate) fn scan(line: &str) -> Vec<Found<'_>> {
             let rest = line[end..].trim_start_matches(' ');
             let word_end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
             let word = &rest[..word_end];
-            // `2026-03-01T10:00` holds no terabyte.
-            let joined = rest[word_end..].starts_with(|c: char| c.is_ascii_digit());
+            // `2026-03-01T10:00` holds no terabyte, and `step 5 bytes_in_use=7` is no step of five bytes.
+            let joined = rest[word_end..].starts_with(|c: char| c.is_ascii_digit() || matches!(c, '_' | '='));
             // A lone letter is a unit only where it is written as one: `5.2G`, not `5 m`.
             let lone =
                 word.len() == 1 && !(line[end..].starts_with(word) && word.starts_with(char::is_uppercase));

@@ -24,6 +24,7 @@ pub(crate) fn leave_out(curve: &mut Curve) {
         &places.shard_x,
         &places.rollout_x,
         &places.step_x,
+        &places.restart_x,
     ];
     if !(counts_steps || curve.axis == Axis::Seconds) || placed.iter().any(|x| !x.is_empty()) {
         return;

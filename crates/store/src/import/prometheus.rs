@@ -16,14 +16,91 @@ const KNOWN: &[(&str, Metric, Unit)] = &[
     ("DCGM_FI_DEV_FB_USED", Metric::Gpu, MIB),
     ("nvidia_smi_memory_used_bytes", Metric::Gpu, BYTES),
     ("nvidia_gpu_memory_used_bytes", Metric::Gpu, BYTES),
+    ("DCGM_FI_DEV_FB_FREE", Metric::Gpu, MIB),
     ("node_memory_MemAvailable_bytes", Metric::Host, BYTES),
+    ("node_memory_MemFree_bytes", Metric::Host, BYTES),
 ];
 
+/// Words in names of what no job holds as its memory: parts of the page cache, counts, shares, clocks.
+const NOT_HELD: &[&str] = &[
+    "virtual",
+    "cache",
+    "cached",
+    "buffers",
+    "mapped",
+    "swap",
+    "swapcached",
+    "swaptotal",
+    "swapfree",
+    "failcnt",
+    "failures",
+    "util",
+    "utilization",
+    "clock",
+    "temp",
+    "temperature",
+    "percent",
+    "ratio",
+    "errors",
+    "slab",
+    "sreclaimable",
+    "sunreclaim",
+    "dirty",
+    "writeback",
+    "active",
+    "inactive",
+    "committed",
+    "commitlimit",
+    "hugepages",
+    "directmap4k",
+    "directmap2m",
+    "directmap1g",
+    "vmalloctotal",
+    "vmallocused",
+    "vmallocchunk",
+    "pagetables",
+    "kernelstack",
+];
+
+/// What is free, and what is told beside it that says the same better.
+const FREE: &[(&str, &str)] = &[
+    ("DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_FB_USED"),
+    ("node_memory_MemFree_bytes", "node_memory_MemAvailable_bytes"),
+];
+
+/// What a limit is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Container,
+    Node,
+    Gpu,
+}
+
 /// Memory limits that come beside the curves of a query.
-const LIMITS: &[&str] = &[
-    "container_spec_memory_limit_bytes",
-    "node_memory_MemTotal_bytes",
-    "kube_pod_container_resource_limits",
+const LIMITS: &[(&str, Of, Unit)] = &[
+    ("container_spec_memory_limit_bytes", Of::Container, BYTES),
+    ("kube_pod_container_resource_limits", Of::Container, BYTES),
+    ("kube_pod_container_resource_limits_memory_bytes", Of::Container, BYTES),
+    ("node_memory_MemTotal_bytes", Of::Node, BYTES),
+    ("machine_memory_bytes", Of::Node, BYTES),
+    ("DCGM_FI_DEV_FB_TOTAL", Of::Gpu, MIB),
+    ("nvidia_smi_memory_total_bytes", Of::Gpu, BYTES),
+    ("nvidia_gpu_memory_total_bytes", Of::Gpu, BYTES),
+];
+
+/// Labels that say what a series is of: a limit with another value there is that of something else.
+const IDENTITY: &[&str] = &[
+    "instance",
+    "node",
+    "Hostname",
+    "namespace",
+    "pod",
+    "container",
+    "name",
+    "gpu",
+    "uuid",
+    "UUID",
+    "minor_number",
 ];
 
 /// Labels that tell series apart, the most telling first.
@@ -39,15 +116,26 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     if super::lowtide_series::is_ours(series) {
         return super::lowtide_series::read(series);
     }
-    let limit = series
-        .iter()
-        .filter(|one| LIMITS.contains(&name(one)))
-        .find_map(|one| points(one)?.1.last().copied());
-    let mut curves: Vec<Curve> = series.iter().filter_map(|one| curve(one, hints, limit)).collect();
+    let limits: Vec<Limit<'_>> = series.iter().filter_map(limit).collect();
+    let mut wanted: Vec<&Value> = series.iter().filter(|one| !is_limit(name(one))).collect();
+    // Who asks for one series only, or names one, means it.
+    if hints.y.is_none() && wanted.iter().any(|one| is_held(name(one))) {
+        wanted.retain(|one| is_held(name(one)) && !is_told_better(name(one), series));
+    }
+    let mut curves: Vec<Curve> = wanted.iter().filter_map(|one| curve(one, hints, &limits)).collect();
     if let Some(asked) = &hints.y {
         curves.retain(|curve| curve.name.split(' ').next().is_some_and(|name| is_named(name, asked)));
     }
     if curves.is_empty() { Err(no_series(series)) } else { Ok(curves) }
+}
+
+fn is_held(name: &str) -> bool {
+    !name.to_ascii_lowercase().split(['_', ':']).any(|word| NOT_HELD.contains(&word))
+}
+
+fn is_told_better(free: &str, series: &[Value]) -> bool {
+    let better = FREE.iter().find(|(name, _)| *name == free).map(|(_, better)| *better);
+    better.is_some_and(|better| series.iter().any(|one| name(one) == better))
 }
 
 fn no_series(series: &[Value]) -> Missing {
@@ -66,6 +154,10 @@ fn name(series: &Value) -> &str {
     labels(series).and_then(|labels| labels.get("__name__")).and_then(Value::as_str).unwrap_or("")
 }
 
+fn label<'a>(series: &'a Value, name: &str) -> Option<&'a str> {
+    labels(series)?.get(name)?.as_str().filter(|value| !value.is_empty())
+}
+
 fn points(series: &Value) -> Option<(Vec<f64>, Vec<f64>)> {
     let values = series.get("values")?.as_array()?;
     let pair = |value: &Value| {
@@ -76,11 +168,55 @@ fn points(series: &Value) -> Option<(Vec<f64>, Vec<f64>)> {
     Some(values.iter().filter_map(pair).unzip())
 }
 
-fn curve(series: &Value, hints: &Hints, limit: Option<f64>) -> Option<Curve> {
+/// Where memory ends for something.
+struct Limit<'a> {
+    series: &'a Value,
+    of: Of,
+    bytes: f64,
+}
+
+fn is_limit(name: &str) -> bool {
+    LIMITS.iter().any(|(limit, ..)| *limit == name)
+}
+
+fn limit(series: &Value) -> Option<Limit<'_>> {
+    let (_, of, unit) = LIMITS.iter().find(|(limit, ..)| *limit == name(series))?;
+    // The limits of kube-state-metrics are those of processors too.
+    let memory = label(series, "resource").is_none_or(|resource| resource == "memory");
+    let bytes = points(series)?.1.last()? * unit.bytes;
+    // A container without a limit has 0 or nearly 2^63.
+    (memory && bytes > 0.0 && bytes < 9e18).then_some(Limit { series, of: *of, bytes })
+}
+
+/// The limit of a series: of its kind, of nothing else by its labels, and with the most labels in common.
+fn limit_of(series: &Value, of: Of, limits: &[Limit<'_>]) -> Option<f64> {
+    let in_common = |limit: &Limit<'_>| {
+        let both = IDENTITY.iter().filter_map(|name| label(series, name).zip(label(limit.series, name)));
+        let mut count = 0;
+        for (own, its) in both {
+            if host(own) != host(its) {
+                return None;
+            }
+            count += 1;
+        }
+        Some(count)
+    };
+    let able = || limits.iter().filter(|limit| limit.of == of);
+    let most = able().filter_map(in_common).max()?;
+    let mut best = able().filter(|limit| in_common(limit) == Some(most)).map(|limit| limit.bytes);
+    let first = best.next()?;
+    // Of several that fit alike none is known to be its own.
+    best.all(|other| (other - first).abs() < 1.0).then_some(first)
+}
+
+/// An instance without its port, which differs between exporters of one machine.
+fn host(instance: &str) -> &str {
+    let port = |port: &str| !port.is_empty() && port.bytes().all(|c| c.is_ascii_digit());
+    instance.rsplit_once(':').filter(|(_, end)| port(end)).map_or(instance, |(host, _)| host)
+}
+
+fn curve(series: &Value, hints: &Hints, limits: &[Limit<'_>]) -> Option<Curve> {
     let metric_name = name(series);
-    if LIMITS.contains(&metric_name) {
-        return None;
-    }
     let (mut x, mut y) = points(series)?;
     let start = *x.first()?;
     for x in &mut x {
@@ -102,18 +238,25 @@ fn curve(series: &Value, hints: &Hints, limit: Option<f64>) -> Option<Curve> {
     for y in &mut y {
         *y *= unit.bytes;
     }
+    let limit = match metric {
+        Metric::Gpu => limit_of(series, Of::Gpu, limits),
+        Metric::Host => limit_of(series, Of::Node, limits),
+        Metric::Rss | Metric::MaxRss | Metric::Anon | Metric::PssTree | Metric::Cgroup | Metric::Other(_) => {
+            limit_of(series, Of::Container, limits).or_else(|| limit_of(series, Of::Node, limits))
+        }
+    };
     let told = if metric_name.is_empty() { "a series without a name" } else { metric_name };
     let notes = vec![format!("{told} taken as {}", unit.name)];
     let mut out = Curve { name: title(series), axis: Axis::Seconds, x, y, metric, notes, ..Curve::default() };
     super::set_limit(&mut out, limit);
-    if is_free(metric_name) || metric_name == "node_memory_MemAvailable_bytes" {
+    let free = FREE.iter().any(|(free, _)| *free == metric_name);
+    if is_free(metric_name) || free || metric_name == "node_memory_MemAvailable_bytes" {
         super::turn_round(&mut out, limit, metric_name);
     }
     Some(out)
 }
 
 fn title(series: &Value) -> String {
-    let value = |label: &str| labels(series)?.get(label)?.as_str().filter(|value| !value.is_empty());
-    let told: Vec<&str> = LABELS.iter().filter_map(|label| value(label)).take(2).collect();
+    let told: Vec<&str> = LABELS.iter().filter_map(|name| label(series, name)).take(2).collect();
     [vec![name(series)], told].concat().join(" ").trim().to_owned()
 }

@@ -2,13 +2,16 @@
 //!
 //! Which column is x and which is y is guessed from the names and said in the notes.
 
+mod columns;
+
 use super::locale::{self, Among};
-use super::memory_names::{Meaning, count_series, is_named, meaning};
+use super::memory_names::{Meaning, count_series, heap_series, is_named};
 use super::numbers::{self, MIB, Unit};
 use super::passes::{self, At, Counted, Run};
 use super::{Attempt, Hints, Missing, times};
-use lowtide_model::{Axis, Curve, Metric};
-use std::collections::BTreeMap;
+use columns::{Place, is_bound, only_falls, x_column, y_columns};
+use lowtide_model::{Axis, Curve};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Lines that decide how a table is parted.
 const SNIFFED: usize = 64;
@@ -17,7 +20,28 @@ const SNIFFED: usize = 64;
 const MOST_SERIES: usize = 16;
 
 /// Columns whose values tell runs or processes apart.
-const GROUPS: &[&str] = &["pid", "process", "rank", "run", "container", "pod", "gpu", "host"];
+const GROUPS: &[&str] = &[
+    "host",
+    "hostname",
+    "node",
+    "instance",
+    "namespace",
+    "pod",
+    "container",
+    "run",
+    "process",
+    "pid",
+    "rank",
+    "local_rank",
+    "worker",
+    "gpu",
+    "gpu_id",
+    "index",
+    "uuid",
+    "gpu_uuid",
+    "pci.bus_id",
+    "device",
+];
 
 struct Table {
     names: Vec<String>,
@@ -32,15 +56,13 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     let x = x_column(&table, hints, &ys)?;
     let mut curves = Vec::new();
     for (column, meant) in &ys {
+        let title = if ys.len() > 1 { table.names[*column].as_str() } else { "" };
         for (group, rows) in groups(&table, *column) {
+            let name = super::named(&[&group, title]);
             curves.extend(
-                curve(&table, &rows, (*column, meant), &x, hints).map(|curve| Curve { name: group, ..curve }),
+                curve(&table, &rows, (*column, meant), &x, hints).map(|curve| Curve { name, ..curve }),
             );
         }
-    }
-    if ys.len() > 1 {
-        let told: Vec<usize> = ys.iter().map(|(column, _)| *column).collect();
-        curves.iter_mut().zip(told).for_each(|(curve, column)| curve.name.clone_from(&table.names[column]));
     }
     Ok(curves)
 }
@@ -68,6 +90,7 @@ fn separators(lines: &[&str]) -> Vec<Option<char>> {
 }
 
 fn table(lines: &[&str], parted: Option<char>) -> Result<Table, String> {
+    let lines = without_comments(lines, parted);
     let head: Vec<Vec<String>> = lines.iter().take(SNIFFED).map(|line| fields(line, parted)).collect();
     let width = head.get(1).or_else(|| head.first()).map_or(0, Vec::len);
     let even = head.iter().filter(|row| row.len() == width).count();
@@ -95,6 +118,14 @@ fn table(lines: &[&str], parted: Option<char>) -> Result<Table, String> {
     } else {
         Err("no columns of numbers".to_owned())
     }
+}
+
+/// The lines without comments at the top; a first line of names may begin with the same mark.
+fn without_comments<'a, 'b>(lines: &'a [&'b str], parted: Option<char>) -> &'a [&'b str] {
+    let Some(plain) = lines.iter().find(|line| !line.starts_with('#')) else { return lines };
+    let width = fields(plain, parted).len();
+    let is_comment = |line: &&&str| line.starts_with('#') && fields(line, parted).len() != width;
+    &lines[lines.iter().take_while(is_comment).count()..]
 }
 
 /// The fields of a line, quotes as RFC 4180 has them.
@@ -157,6 +188,14 @@ impl Table {
         if filled == 0 { 0.0 } else { known as f64 / filled as f64 }
     }
 
+    /// Whether nearly all cells of a column are sizes with their unit: memory, whatever it is called.
+    fn holds_sizes(&self, column: usize) -> bool {
+        let filled = || self.rows.iter().map(|row| row[column].as_str()).filter(|cell| !cell.is_empty());
+        let sizes =
+            filled().filter(|cell| numbers::number(cell).is_none() && numbers::size(cell).is_some()).count();
+        sizes > 0 && sizes * 10 >= filled().count() * 9
+    }
+
     fn column(&self, asked: &str) -> Result<usize, Missing> {
         let by_name = self.names.iter().position(|name| is_named(name, asked));
         let by_number =
@@ -168,171 +207,33 @@ impl Table {
     }
 }
 
-/// The columns to judge: the one asked for, else the best named; several only where a column is a run (W&B).
-fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Meaning)>, Missing> {
-    let plain = Meaning { metric: Metric::Rss, rank: 0, unit: None };
-    if let Some(asked) = &hints.y {
-        let column = table.column(asked)?;
-        if is_share(&table.names[column]) {
-            return Err(Missing::Wanted(in_per_cent(&table.names[column])));
-        }
-        return Ok(vec![(column, meaning(&table.names[column]).unwrap_or(plain))]);
-    }
-    let width = table.names.len();
-    if table.names.iter().all(String::is_empty) {
-        return Ok(vec![(usize::from(width > 1), plain)]);
-    }
-    let mut found: Vec<(usize, Meaning)> = (0..width)
-        .filter(|column| !is_bound(&table.names[*column]) && !is_share(&table.names[*column]))
-        .filter(|column| table.share_of_values(*column) >= 0.5)
-        .filter_map(|column| Some((column, meaning(&table.names[column])?)))
-        .collect();
-    found.sort_by_key(|(column, meant)| (std::cmp::Reverse(meant.rank), *column));
-    let Some(best) = found.first().map(|(column, meant)| (*column, meant.rank)) else {
-        let share = table.names.iter().find(|name| is_share(name) && !is_bound(name));
-        return Err(match share {
-            Some(share) => Missing::Wanted(in_per_cent(share)),
-            None => {
-                let names = table.names.join(", ");
-                Missing::Form(format!("no column is named after memory among: {names}; name one as y"))
-            }
-        });
-    };
-    let runs = table.names[best.0].contains(" - ");
-    found.retain(|(column, meant)| {
-        *column == best.0 || runs && meant.rank == best.1 && table.names[*column].contains(" - ")
-    });
-    Ok(found)
-}
-
-/// W&B exports a lower and an upper bound beside each column.
-fn is_bound(name: &str) -> bool {
-    name.ends_with("__MIN") || name.ends_with("__MAX")
-}
-
-fn in_per_cent(name: &str) -> String {
-    format!(
-        "`{name}` is in per cent of a whole that the file does not tell; export a size, such as W&B's \
-         system.proc.memory.rssMB or gpu.0.memoryAllocatedBytes"
-    )
-}
-
-/// W&B's `system/memory` and `gpu.0.memory` are per cent; others say so.
-fn is_share(name: &str) -> bool {
-    let last = name.rsplit(" - ").next().unwrap_or(name);
-    let lower = last.to_ascii_lowercase();
-    let says_so = ["percent", "pct", "%"].iter().any(|word| lower.contains(word));
-    let memory = ["mem", "ram", "swap"].iter().any(|word| lower.contains(word));
-    (says_so && memory)
-        || matches!(last, "system/memory" | "system.memory")
-        || last.starts_with("system") && last.ends_with(".memory")
-}
-
-/// What x is.
-struct Place {
-    /// None: the number of the row.
-    column: Option<usize>,
-    axis: Axis,
-    /// What was passed over for it.
-    note: Option<String>,
-}
-
-/// The column to lay the curve over: the one asked for, else the best named of those that order the rows.
-fn x_column(table: &Table, hints: &Hints, ys: &[(usize, Meaning)]) -> Result<Place, Missing> {
-    if let Some(asked) = &hints.x {
-        let column = table.column(asked)?;
-        let name = &table.names[column];
-        if ys.iter().any(|(y, _)| *y == column) || (axis_of(name).is_none() && meaning(name).is_some()) {
-            return Err(Missing::Wanted(format!("`{name}` is memory, which orders nothing; name another x")));
-        }
-        let axis = axis_of(&table.names[column]).map_or(Axis::Sample, |(axis, _)| axis);
-        return Ok(Place { column: Some(column), axis, note: None });
-    }
-    let is_y = |column: usize| ys.iter().any(|(y, _)| *y == column);
-    let free =
-        || (0..table.names.len()).filter(|column| !is_y(*column) && table.share_of_values(*column) >= 0.6);
-    let mut named: Vec<(u8, usize, Axis)> = free()
-        .filter_map(|column| axis_of(&table.names[column]).map(|(axis, rank)| (rank, column, axis)))
-        .collect();
-    named.sort_by_key(|(rank, column, _)| (*rank, *column));
-    let best = named.iter().find(|(_, column, axis)| orders(table, *column, *axis));
-    let passed = named.first().filter(|first| best.is_none_or(|best| best.1 != first.1));
-    let note = passed.map(|(_, column, _)| {
-        format!("`{}` does not order the rows; it is not used as x", table.names[*column])
-    });
-    if let Some((_, column, axis)) = best {
-        return Ok(Place { column: Some(*column), axis: *axis, note });
-    }
-    let rises = |column: &usize| {
-        let values: Vec<f64> = table.rows.iter().filter_map(|row| value(&row[*column])).collect();
-        values.len() > 2 && values.windows(2).all(|pair| pair[0] < pair[1])
-    };
-    let nameless = table.names.iter().all(String::is_empty);
-    Ok(Place { column: free().find(rises).filter(|_| nameless), axis: Axis::Sample, note })
-}
-
-/// Whether a column moves. Seconds must also mostly rise: a column `time` that goes up and down is how long a step took.
-fn orders(table: &Table, column: usize, axis: Axis) -> bool {
-    let filled: Vec<usize> =
-        (0..table.rows.len()).filter(|row| !table.rows[*row][column].is_empty()).collect();
-    let x = x_values(table, &filled, Some(column), axis).0;
-    let moves = x.windows(2).any(|pair| (pair[1] - pair[0]).abs() > 0.0);
-    let falls = x.windows(2).filter(|pair| pair[1] < pair[0]).count();
-    x.len() < 2 || (moves && (axis != Axis::Seconds || falls * 4 <= x.len()))
-}
-
-/// The kind of axis a name means, the better first.
-fn axis_of(name: &str) -> Option<(Axis, u8)> {
-    let lower = name.to_ascii_lowercase();
-    let parts: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
-    let is = |words: &[&str]| words.iter().any(|word| parts.contains(word));
-    if is(&["step", "steps", "iteration", "iter", "iterations", "schritt"]) || lower.ends_with("global_step")
-    {
-        Some((Axis::Step, 0))
-    } else if is(&[
-        "time",
-        "timestamp",
-        "elapsed",
-        "seconds",
-        "sec",
-        "date",
-        "datetime",
-        "runtime",
-        "t",
-        "ts",
-        "zeit",
-        "datum",
-        "zeitstempel",
-        "uhrzeit",
-    ]) {
-        Some((Axis::Seconds, 1))
-    } else if is(&["epoch", "epochs"]) {
-        Some((Axis::Epoch, 2))
-    } else {
-        None
-    }
-}
-
-/// The rows of each process or run, where a column tells them apart.
+/// The rows of each process or run, where columns tell them apart.
 fn groups(table: &Table, y: usize) -> Vec<(String, Vec<usize>)> {
-    let all = || vec![(String::new(), (0..table.rows.len()).collect())];
-    let Some(column) =
-        GROUPS.iter().find_map(|group| table.names.iter().position(|name| is_named(name, group)))
-    else {
-        return all();
+    let rows: Vec<usize> =
+        (0..table.rows.len()).filter(|row| value(&table.rows[*row][y]).is_some()).collect();
+    let telling = |column: &usize| {
+        let values: BTreeSet<&str> = rows.iter().map(|row| table.rows[*row][*column].as_str()).collect();
+        // A value a row is no group.
+        *column != y && values.len() > 1 && values.len() * 2 <= rows.len()
     };
-    let mut parts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (number, row) in table.rows.iter().enumerate() {
-        if value(&row[y]).is_some() {
-            parts.entry(&row[column]).or_default().push(number);
-        }
+    let named = GROUPS.iter().filter_map(|group| table.names.iter().position(|name| is_named(name, group)));
+    let columns: Vec<usize> = named.filter(telling).collect();
+    let mut parts: BTreeMap<Vec<&str>, Vec<usize>> = BTreeMap::new();
+    for row in &rows {
+        parts
+            .entry(columns.iter().map(|column| table.rows[*row][*column].as_str()).collect())
+            .or_default()
+            .push(*row);
     }
-    // A value a row is no group.
-    if parts.len() < 2 || parts.len() * 2 > table.rows.len() {
-        return all();
+    if parts.len() < 2 || parts.len() * 2 > rows.len() {
+        return vec![(String::new(), (0..table.rows.len()).collect())];
     }
-    let label = &table.names[column];
-    parts.into_iter().map(|(value, rows)| (format!("{label} {value}"), rows)).collect()
+    let title = |values: &[&str]| {
+        let each =
+            columns.iter().zip(values).map(|(column, value)| format!("{} {value}", table.names[*column]));
+        each.collect::<Vec<_>>().join(", ")
+    };
+    parts.into_iter().map(|(values, rows)| (title(&values), rows)).collect()
 }
 
 fn curve(
@@ -342,8 +243,12 @@ fn curve(
     place: &Place,
     hints: &Hints,
 ) -> Option<Curve> {
-    let rows: Vec<usize> =
+    let mut rows: Vec<usize> =
         rows.iter().copied().filter(|row| value(&table.rows[*row][column]).is_some()).collect();
+    // A table may have its newest row first.
+    if only_falls(&x_values(table, &rows, place.column, place.axis).0) {
+        rows.reverse();
+    }
     let raw = |column: usize| -> Vec<f64> {
         rows.iter().map(|row| value(&table.rows[*row][column]).unwrap_or(f64::NAN)).collect()
     };
@@ -484,13 +389,13 @@ fn beside(
             out.insert(series.to_owned(), raw(column));
             continue;
         }
-        let part = ["anon", "file", "shmem", "swap", "heap", "pss", "uss", "gpu", "reserved", "allocated"];
-        if let Some(part) =
-            part.iter().find(|part| lower.starts_with(**part) || lower.contains(&format!("_{part}")))
-        {
+        let part = ["anon", "file", "shmem", "swap", "pss", "uss"];
+        let part =
+            part.into_iter().find(|part| lower.starts_with(*part) || lower.contains(&format!("_{part}")));
+        if let Some(part) = heap_series(name).or(part) {
             let unit = numbers::unit_of_name(name).unwrap_or(unit);
             let values = raw(column).into_iter().map(|value| value * unit.bytes).collect();
-            out.entry((*part).to_owned()).or_insert(values);
+            out.entry(part.to_owned()).or_insert(values);
         }
     }
     out

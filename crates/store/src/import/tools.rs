@@ -14,7 +14,11 @@ pub(crate) const FORMS: &[Form] = &[
     ("mprof", mprof),
     ("psrecord", psrecord),
     ("docker stats", docker_stats),
+    ("kubectl top or systemd-cgtop", cgroups),
+    ("nvidia-smi", nvidia_smi),
     ("free", free),
+    ("vmstat", vmstat),
+    ("statm", statm),
     ("sar", sar),
     ("ps or top", ps),
     ("a number after each time", stamped),
@@ -136,6 +140,9 @@ impl Rounds {
 
 /// `CONTAINER ID NAME CPU % MEM USAGE / LIMIT ...`, `1.2GiB / 31.3GiB` in each row.
 fn docker_stats(text: &str, hints: &Hints) -> Attempt {
+    if text.contains("\"MemUsage\"") {
+        return Ok(docker_json(text, hints).curves(&Metric::Cgroup, DOCKER));
+    }
     if !text.contains("MEM USAGE / LIMIT") {
         return Err("no heading `MEM USAGE / LIMIT`".into());
     }
@@ -158,11 +165,136 @@ fn docker_stats(text: &str, hints: &Hints) -> Attempt {
             _ => rounds.other(line),
         }
     }
-    Ok(rounds.curves(
-        &Metric::Cgroup,
-        "docker stats: usage without page cache that can be dropped, units from the cells",
-    ))
+    Ok(rounds.curves(&Metric::Cgroup, DOCKER))
 }
+
+const DOCKER: &str = "docker stats: usage without page cache that can be dropped, units from the cells";
+
+/// The same with `--format json`: `{"Name":"trainer","MemUsage":"1.2GiB / 31.3GiB",...}` in each line.
+fn docker_json(text: &str, hints: &Hints) -> Rounds {
+    let mut rounds = Rounds::default();
+    for line in text.lines() {
+        let start = line.find('{').unwrap_or(line.len());
+        rounds.other(&line[..start]);
+        let Ok(row) = serde_json::from_str::<serde_json::Value>(&line[start..]) else { continue };
+        let mut cells =
+            row["MemUsage"].as_str().unwrap_or_default().split(" / ").map(|cell| size(cell, hints));
+        if let Some(used) = cells.next().flatten() {
+            rounds.add(row["Name"].as_str().unwrap_or_default(), used, cells.next().flatten());
+        }
+    }
+    rounds
+}
+
+/// Rows under `NAME CPU(cores) MEMORY(bytes)` or `Control Group Tasks %CPU Memory Input/s`: a name, and a size.
+fn cgroups(text: &str, hints: &Hints) -> Attempt {
+    let is_heading = |line: &str| {
+        line.contains("MEMORY(bytes)") || (line.contains("Control Group") && line.contains("Memory"))
+    };
+    let Some(heading) = text.lines().find(|line| is_heading(line)) else {
+        return Err("no heading `MEMORY(bytes)` or `Control Group ... Memory`".into());
+    };
+    // What stands before the first number is the name: a namespace, a pod, a container, a path.
+    let count = |line: &str| line.split_whitespace().count();
+    let named = heading.find("CPU(").or_else(|| heading.find("Tasks")).map_or(1, |at| count(&heading[..at]));
+    let named = if heading.contains("Control Group") { 1 } else { named.max(1) };
+    let mut rounds = Rounds::default();
+    for line in text.lines() {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        let rest = cells.get(named..).unwrap_or_default();
+        match rest.iter().find_map(|cell| size(cell, hints).filter(|_| !cell.ends_with('m'))) {
+            Some(_) if is_heading(line) => {}
+            Some(used) => rounds.add(&cells[..named].join(" "), used, None),
+            None => rounds.other(line),
+        }
+    }
+    Ok(rounds.curves(&Metric::Cgroup, "the memory of each cgroup, units from the cells"))
+}
+
+/// The screen of `nvidia-smi`, again and again: `|   0  NVIDIA A100 ...`, and under it `|  20000MiB / 81920MiB |`.
+fn nvidia_smi(text: &str, hints: &Hints) -> Attempt {
+    let mut rounds = Rounds::default();
+    let (mut card, mut counted) = (None, 0);
+    for line in text.lines() {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let used = cells.iter().find_map(|cell| {
+            let (used, total) = cell.split_once(" / ")?;
+            let mebibytes = used.ends_with("MiB") && total.ends_with("MiB");
+            Some((size(used, hints)?, size(total, hints)?)).filter(|_| mebibytes)
+        });
+        if let Some((used, total)) = used.filter(|_| line.trim_start().starts_with('|')) {
+            rounds.add(&format!("GPU {}", card.take().unwrap_or(counted)), used, Some(total));
+            counted += 1;
+        } else if let Some(time) = times::find(line) {
+            (rounds.now, card, counted) = (Some(time), None, 0);
+        } else {
+            let first = cells.get(1).and_then(|cell| cell.split_whitespace().next());
+            card = first.and_then(|word| word.parse::<u32>().ok()).or(card);
+        }
+    }
+    if rounds.lines.is_empty() {
+        return Err("no `|  20000MiB / 81920MiB |`".into());
+    }
+    Ok(rounds.curves(&Metric::Gpu, "nvidia-smi: memory in use of each card, units from the cells"))
+}
+
+/// `procs ---memory--- ...` and ` r b swpd free buff cache ...`: memory in use is what is neither free nor cache.
+fn vmstat(text: &str, hints: &Hints) -> Attempt {
+    let unit = unit(hints, KIB);
+    let mut rounds = Rounds::default();
+    let mut columns: Option<[usize; 3]> = None;
+    for line in text.lines() {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        let at = |name: &str| cells.iter().position(|cell| *cell == name);
+        if let (Some(_), Some(free), Some(buff), Some(cache)) =
+            (at("swpd"), at("free"), at("buff"), at("cache"))
+        {
+            columns = Some([free, buff, cache]);
+            continue;
+        }
+        let size = |at: &usize| cells.get(*at).and_then(|cell| numbers::number(cell));
+        let sizes: Option<Vec<f64>> = columns.and_then(|columns| columns.iter().map(size).collect());
+        if let Some(sizes) = sizes {
+            rounds.now = times::find(line).or(rounds.now);
+            rounds.add("", sizes.iter().sum::<f64>() * unit.bytes, None);
+        }
+    }
+    if rounds.lines.is_empty() {
+        return Err("no heading with swpd, free, buff and cache".into());
+    }
+    let note = format!("the whole machine, numbers taken as {}", unit.name);
+    let mut curves = rounds.curves(&Metric::Host, &note);
+    curves.iter_mut().for_each(|curve| super::turn_round(curve, None, "free + buff + cache"));
+    Ok(curves)
+}
+
+/// `/proc/PID/statm` in a loop, with a time before it or without: seven counts of pages, the fifth and the last always 0.
+fn statm(text: &str, _: &Hints) -> Attempt {
+    let mut rounds = Rounds::default();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        let start = cells.len().saturating_sub(STATM);
+        let counts: Option<Vec<u64>> = cells[start..].iter().map(|cell| cell.parse().ok()).collect();
+        let before = cells[..start].join(" ");
+        rounds.other(&before);
+        match counts.as_deref() {
+            Some([all, resident, shared, text, 0, data, 0])
+                if resident <= all && shared <= resident && text <= all && data <= all && *resident > 0 =>
+            {
+                rounds.add("", *resident as f64 * PAGE, None);
+            }
+            _ if times::find(line).or_else(|| times::epoch(line)).is_some() => rounds.other(line),
+            _ => return Err("not the seven counts of statm".into()),
+        }
+    }
+    if rounds.lines.is_empty() {
+        return Err("not the seven counts of statm".into());
+    }
+    Ok(rounds.curves(&Metric::Rss, "statm's second count, in pages of 4 KiB"))
+}
+
+const STATM: usize = 7;
+const PAGE: f64 = 4096.0;
 
 /// A size with a unit; the asked unit overrules the kind of it.
 fn size(cell: &str, hints: &Hints) -> Option<f64> {
@@ -173,31 +305,50 @@ fn size(cell: &str, hints: &Hints) -> Option<f64> {
     Some(plain / said.bytes * numbers::overruled(said, asked).bytes)
 }
 
-/// The line `Mem: total used free shared buff/cache available`.
+/// What `free` calls the row of memory, by language.
+const MEM: &[&str] =
+    &["Mem:", "Mem.:", "Speicher:", "Mem :", "Mém. :", "Память:", "内存：", "内存:", "メモリ:"];
+
+/// The cells of the row of memory.
+fn row_of_free(line: &str) -> Option<std::str::SplitWhitespace<'_>> {
+    let line = line.trim_start();
+    MEM.iter().find_map(|word| line.strip_prefix(word)).map(str::split_whitespace)
+}
+
+/// The line `Mem: total used free shared buff/cache available`; with `-w` the cache has a column of its own.
 fn free(text: &str, hints: &Hints) -> Attempt {
-    let rows =
-        || text.lines().filter_map(|line| Some(line.trim_start().strip_prefix("Mem:")?.split_whitespace()));
+    let rows = || text.lines().filter_map(row_of_free);
     let total = rows().next().and_then(|mut cells| numbers::number(cells.next()?));
     let unit = unit(hints, rows().next().map_or(KIB, |_| unit_of_free(total)));
-    // With a column `available`, need is what is not available; older ones have only `used`. What is printed for people
-    // has whole gigabytes in that column and tenths in `used`: one column for the whole file, or it would jump between
-    // the two.
+    // With a column `available`, the last, need is what is not available; older ones have only `used`. What is printed for
+    // people has whole gigabytes in that column and tenths in `used`: one column for the whole file, or it would jump
+    // between the two.
+    let width = rows().map(Iterator::count).max().unwrap_or(0);
+    let available = if width >= FREE_WIDE { FREE_WIDE - 1 } else { FREE_WIDE - 2 };
     let whole = |cell: &str| numbers::number(cell).is_none() && !cell.contains('.');
-    let finer = |cells: &[&str]| matches!(cells, [_, used, _, _, _, available, ..] if whole(available) && !whole(used));
+    let finer = |cells: &[&str]| cells.get(available).is_some_and(|cell| whole(cell) && !whole(cells[1]));
+    let old = text.lines().any(|line| line.split_whitespace().eq(OLD_FREE));
     let used_is_finer = rows().any(|cells| finer(&cells.collect::<Vec<_>>()));
     let mut rounds = Rounds::default();
     for line in text.lines() {
-        let Some(rest) = line.trim_start().strip_prefix("Mem:") else {
+        let Some(cells) = row_of_free(line) else {
             rounds.other(line);
             continue;
         };
-        let cells: Vec<&str> = rest.split_whitespace().collect();
+        let cells: Vec<&str> = cells.collect();
         let cell = |at: usize| {
             let cell = cells.get(at)?;
             numbers::number(cell).map(|value| value * unit.bytes).or_else(|| numbers::size(cell))
         };
-        let not_available = || Some(cell(0)? - cell(5)?);
-        let need = if used_is_finer { cell(1) } else { not_available().or_else(|| cell(1)) };
+        let not_available = || Some(cell(0)? - cell(available)?);
+        let neither = || Some(cell(1)? - cell(4)? - cell(5)?);
+        let need = if old {
+            neither()
+        } else if used_is_finer {
+            cell(1)
+        } else {
+            not_available().or_else(|| cell(1))
+        };
         if let Some(need) = need {
             rounds.round += 1;
             rounds.add("", need, cell(0));
@@ -206,11 +357,21 @@ fn free(text: &str, hints: &Hints) -> Attempt {
     if rounds.lines.is_empty() {
         return Err("no lines `Mem: ...`".into());
     }
-    let column =
-        if used_is_finer { "`used`, which is finer than `available` here" } else { "total minus available" };
+    let column = if old {
+        "used without buffers and cached"
+    } else if used_is_finer {
+        "`used`, which is finer than `available` here"
+    } else {
+        "total minus available"
+    };
     let note = format!("the whole machine: {column}; numbers without a unit taken as {}", unit.name);
     Ok(rounds.curves(&Metric::Host, &note))
 }
+
+/// Before 2014 `free` counted the cache as used and told it apart.
+const OLD_FREE: [&str; 6] = ["total", "used", "free", "shared", "buffers", "cached"];
+/// Columns of `free -w`.
+const FREE_WIDE: usize = 7;
 
 /// `free` prints KiB; a machine of under 4 million KiB that trains is one printed with `-m`.
 fn unit_of_free(total: Option<f64>) -> Unit {

@@ -79,6 +79,16 @@ pub(super) struct Chosen {
     pub(super) note: Option<String>,
 }
 
+/// A log that was exported with its newest line first, turned round: its times only fall.
+pub(super) fn oldest_first(mut points: Vec<&Point>) -> Vec<&Point> {
+    let x = values(&points, Place::Moment);
+    let falls = x.windows(2).filter(|pair| pair[1] < pair[0]).count();
+    if x.len() == points.len() && falls >= FEWEST_POINTS && x.windows(2).all(|pair| pair[1] <= pair[0]) {
+        points.reverse();
+    }
+    points
+}
+
 /// A place that at least three lines have, and a tenth of them (prose and start-up lines around them have none), and
 /// that orders them.
 pub(super) fn choose(points: &[&Point], hints: &Hints) -> Chosen {

@@ -1,7 +1,7 @@
 //! What one line of a log says: where it stands (step, epoch, time), how large memory is, and of which rank.
 
 use super::super::Hints;
-use super::super::memory_names::{count_series, is_named, is_other_memory, meaning};
+use super::super::memory_names::{count_series, heap_series, is_named, is_other_memory, meaning};
 use super::super::numbers::{self, Found, Unit};
 use super::super::times::{self, Moment};
 
@@ -41,7 +41,9 @@ pub(super) struct Point {
     pub(super) pid: Option<f64>,
     pub(super) seconds: Option<f64>,
     pub(super) moment: Option<Moment>,
-    pub(super) rank: Option<u32>,
+    pub(super) writer: Option<Writer>,
+    /// What the line begins with, which may be who wrote it.
+    pub(super) label: Option<Writer>,
     /// Step and epoch of the line above, which holds no size.
     pub(super) above: Option<(Option<f64>, Option<f64>)>,
     pub(super) sizes: Vec<Size>,
@@ -50,6 +52,24 @@ pub(super) struct Point {
     /// What sizes are held against on the same line: the 62.5 of `RAM 12.3GB/62.5GB`.
     pub(super) bounds: Vec<Size>,
     pub(super) counts: Vec<(&'static str, f64)>,
+}
+
+/// Who wrote a line, in the order of their numbers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Writer {
+    number: u32,
+    pub(super) name: String,
+}
+
+impl Writer {
+    fn rank(number: u32) -> Self {
+        Self { number, name: format!("rank {number}") }
+    }
+
+    /// The name without its numbers.
+    pub(super) fn form(&self) -> String {
+        self.name.chars().filter(|c| !c.is_ascii_digit()).collect()
+    }
 }
 
 /// A count over a stretch of steps: `Steps 10-80:  6,529 tensors`.
@@ -61,11 +81,16 @@ pub(super) struct Stretch {
 }
 
 pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
-    let mut point =
-        Point { moment: times::find(line), shape: shape(line), rank: rank(line), ..Point::default() };
+    let mut point = Point {
+        moment: times::find(line),
+        shape: shape(line),
+        writer: rank(line).map(Writer::rank),
+        label: label(line),
+        ..Point::default()
+    };
     let mut last_size: Option<(&Found<'_>, String)> = None;
     for (number, item) in found.iter().enumerate() {
-        let key = item.key.trim_matches(['.', '/', '-']).to_ascii_lowercase();
+        let key = item.key.trim_matches(['.', '/', '-', '_']).to_ascii_lowercase();
         let short = key.rsplit(['/', '.']).next().unwrap_or(&key).to_owned();
         let bare = item.unit.is_none();
         let bounds = last_size.take().filter(|(size, _)| is_bound(line, size, item));
@@ -96,6 +121,9 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
             }
         }
     }
+    // Ray writes `(train pid=4711)` before each line.
+    let of_pid = |pid: f64| Writer { number: pid as u32, name: format!("pid {pid}") };
+    point.label = point.label.take().or_else(|| point.pid.map(of_pid));
     let bar = found.iter().find(|item| in_bar(item));
     if let Some(counted) = bar.or_else(|| found.iter().find(|item| in_brackets(line, item)))
         && point.step.is_none()
@@ -142,6 +170,10 @@ fn full_name(line: &str, item: &Found<'_>, key: &str) -> String {
     if let Some((_, name)) = DEEPSPEED.iter().find(|(short, _)| *short == key && line.contains("Max_CA")) {
         return (*name).to_owned();
     }
+    let card = || card_before(line, item).filter(|_| key.is_empty());
+    if let Some(name) = held_after(line, item).map(str::to_owned).or_else(card) {
+        return name;
+    }
     let mut left = &line[..item.key_at];
     if ["used", "usage", "free", "available"].contains(&key) {
         left = left.trim_end_matches([' ', ':']);
@@ -160,6 +192,30 @@ fn full_name(line: &str, item: &Found<'_>, key: &str) -> String {
         left = &left[..start];
     }
     name
+}
+
+/// What `8.1 GB allocated, 12.3 GB reserved` says after its sizes; in `reserved 12.3 GB allocated 8.1 GB` the last of these
+/// words has its size after it, so all have.
+fn held_after(line: &str, item: &Found<'_>) -> Option<&'static str> {
+    const HELD: [&str; 2] = ["allocated", "reserved"];
+    item.unit?;
+    let rest = item.rest.trim_start().strip_prefix(item.after)?.trim_start();
+    let begins = |word: &&str| rest.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+    let word = HELD.into_iter().find(begins)?;
+    let lower = line.to_ascii_lowercase();
+    let last = HELD.iter().filter_map(|word| Some(lower.rfind(word)? + word.len())).max()?;
+    let after = lower[last..].trim_start_matches([' ', ':', '=']);
+    (!after.starts_with(|c: char| c.is_ascii_digit())).then_some(word)
+}
+
+/// The card of `GPU 0: 20.1 GB` and `cuda:0 20.1 GB`, as one word.
+fn card_before(line: &str, item: &Found<'_>) -> Option<String> {
+    let left = line[..item.at].trim_end_matches([' ', ':', '=']);
+    let digits = left.len() - left.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let (left, number) = left.split_at(left.len() - digits);
+    let left = left.trim_end_matches([' ', ':', '#']).to_ascii_lowercase();
+    let card = ["gpu", "cuda"].into_iter().find(|word| left.ends_with(word));
+    card.filter(|_| !number.is_empty()).map(|card| format!("{card}{number}"))
 }
 
 /// Whether `next` is what `size` is held against: `12.3GB/62.5GB`, `2,000 MB of 32,000 MB`.
@@ -195,6 +251,27 @@ fn rank(line: &str) -> Option<u32> {
     }
     None
 }
+
+/// What a line begins with, if it has a number and is no time: the 3 of `3: step 10` (`srun -l`), `[default3]`, `[1,3]`,
+/// `[pod/train-3/main]`, `trainer-3  |`.
+fn label(line: &str) -> Option<Writer> {
+    let line = line.trim_start();
+    if let Some((label, rest)) = line.split_once(':') {
+        let digits = !label.is_empty() && is_number(label);
+        if digits && rest.starts_with([' ', '\t']) {
+            return label.parse().ok().map(Writer::rank);
+        }
+    }
+    let bracket = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let bar = || line.split_once('|').filter(|(name, _)| !name.trim_end().contains(' '));
+    let name = bracket.or_else(bar)?.0.trim();
+    let number = name.rsplit(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty())?;
+    let is_name = name.len() <= LONGEST_LABEL && !name.contains([':', '=', '%']);
+    number.parse().ok().filter(|_| is_name).map(|number| Writer { number, name: name.to_owned() })
+}
+
+/// The longest name of a pod with its container.
+const LONGEST_LABEL: usize = 100;
 
 /// The 83 of `12/83` and `12/   83`.
 fn whole_of(item: &Found<'_>) -> Option<f64> {
@@ -241,17 +318,28 @@ fn size_in(item: &Found<'_>, name: &str, hints: &Hints) -> Option<Size> {
     let kernels = kernels.iter().any(|start| key.starts_with(start));
     let unit =
         item.unit.map(|unit| if kernels && (unit.bytes - 1e3).abs() < 0.5 { numbers::KIB } else { unit });
+    // `GPU0: 20.1GB` is what that card holds.
+    let card = ["gpu", "cuda"].iter().any(|word| key.strip_prefix(word).is_some_and(is_number));
+    let name = &if card && unit.is_some() { format!("{name} memory") } else { name.to_owned() };
     // A word that is itself a unit is the tail of another size.
     let named = numbers::unit(key).is_none();
     match (meaning(name), unit) {
         (None, Some(unit)) if unit.bytes > 1.0 => {
-            let name = if is_other_memory(name) && named { name } else { "" };
+            let known = is_other_memory(name) || heap_series(name).is_some();
+            let name = if known && named { name } else { "" };
             Some((name.to_owned(), item.value, Some(unit)))
         }
         (Some(_), Some(unit)) => Some(((if named { name } else { "" }).to_owned(), item.value, Some(unit))),
         (Some(meant), None) if named => Some((name.to_owned(), item.value, meant.unit)),
+        (None, None) if heap_series(name).is_some() => {
+            Some((name.to_owned(), item.value, numbers::unit_of_name(key)))
+        }
         _ => None,
     }
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|c| c.is_ascii_digit())
 }
 
 /// `Steps 10-80: 6,529 tensors`, `Steps 90+: 7,070 tensors`.

@@ -1,0 +1,203 @@
+//! Which column of a table is memory, and which says where a row stands: guessed from names and values.
+
+use super::super::memory_names::{Meaning, are_alike, is_peak, meaning};
+use super::super::{Hints, MOST_BESIDE, Missing, times};
+use super::{Table, value, x_values};
+use lowtide_model::{Axis, Metric};
+
+/// The columns to judge: the one asked for, else the best named; several where a column is a run (W&B), and beside it
+/// GPU memory, which grows for reasons of its own.
+pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Meaning)>, Missing> {
+    let plain = Meaning { metric: Metric::Rss, rank: 0, unit: None };
+    if let Some(asked) = &hints.y {
+        let column = table.column(asked)?;
+        if is_share(&table.names[column]) {
+            return Err(Missing::Wanted(in_per_cent(&table.names[column])));
+        }
+        return Ok(vec![(column, meaning(&table.names[column]).unwrap_or(plain))]);
+    }
+    let width = table.names.len();
+    if table.names.iter().all(String::is_empty) {
+        let moving: Vec<usize> = (0..width).filter(|column| !is_place(table, *column)).collect();
+        return match moving[..] {
+            [only] => Ok(vec![(only, plain)]),
+            [] if width <= 2 => Ok(vec![(width - 1, plain)]),
+            [_, second] if width == 2 => Ok(vec![(second, plain)]),
+            _ => Err(Missing::Wanted(format!(
+                "{width} columns without names; say which is memory, such as --y 2"
+            ))),
+        };
+    }
+    let mut found: Vec<(usize, Meaning)> = (0..width)
+        .filter(|column| !is_bound(&table.names[*column]) && !is_share(&table.names[*column]))
+        .filter(|column| table.share_of_values(*column) >= 0.5)
+        .filter_map(|column| Some((column, meaning(&table.names[column])?)))
+        .collect();
+    found.sort_by_key(|(column, meant)| (std::cmp::Reverse(meant.rank), *column));
+    let Some(best) = found.first().map(|(column, meant)| (*column, meant.rank)) else {
+        let sized: Vec<(usize, Meaning)> = (0..width)
+            .filter(|column| table.holds_sizes(*column))
+            .map(|column| (column, plain.clone()))
+            .collect();
+        if !sized.is_empty() {
+            return Ok(sized);
+        }
+        let share = table.names.iter().find(|name| is_share(name) && !is_bound(name));
+        return Err(match share {
+            Some(share) => Missing::Wanted(in_per_cent(share)),
+            None => {
+                let names = table.names.join(", ");
+                Missing::Form(format!("no column is named after memory among: {names}; name one as y"))
+            }
+        });
+    };
+    let runs = table.names[best.0].contains(" - ");
+    let peaks = is_peak(&table.names[best.0]);
+    let mut gpus = 0;
+    found.retain(|(column, meant)| {
+        let name = &table.names[*column];
+        let of_runs = runs && meant.rank == best.1 && name.contains(" - ");
+        let kin = *column == best.0 || of_runs || !runs && are_alike(&table.names[best.0], name);
+        let gpu = !kin && meant.metric == Metric::Gpu && (peaks || !is_peak(name));
+        gpus += usize::from(gpu);
+        kin || gpu && gpus <= MOST_BESIDE
+    });
+    Ok(found)
+}
+
+/// Whether a column without a name says where a row stands: it rises with each, or holds times.
+fn is_place(table: &Table, column: usize) -> bool {
+    is_timed(table, column) || (column == 0 && rises(table, column))
+}
+
+fn is_timed(table: &Table, column: usize) -> bool {
+    table.rows.iter().all(|row| times::cell(&row[column]).is_some())
+}
+
+fn rises(table: &Table, column: usize) -> bool {
+    let values: Vec<f64> = table.rows.iter().filter_map(|row| value(&row[column])).collect();
+    values.len() > 2 && values.windows(2).all(|pair| pair[0] < pair[1])
+}
+
+/// W&B exports a lower and an upper bound beside each column.
+pub(super) fn is_bound(name: &str) -> bool {
+    name.ends_with("__MIN") || name.ends_with("__MAX")
+}
+
+fn in_per_cent(name: &str) -> String {
+    format!(
+        "`{name}` is in per cent of a whole that the file does not tell; export a size, such as W&B's \
+         system.proc.memory.rssMB or gpu.0.memoryAllocatedBytes"
+    )
+}
+
+/// W&B's `system/memory`, `gpu.0.memory` and `gpu.0.memoryAllocated` are per cent; others say so.
+fn is_share(name: &str) -> bool {
+    let last = name.rsplit(" - ").next().unwrap_or(name);
+    let lower = last.to_ascii_lowercase();
+    let says_so = ["percent", "pct", "%"].iter().any(|word| lower.contains(word));
+    let memory = ["mem", "ram", "swap"].iter().any(|word| lower.contains(word));
+    (says_so && memory)
+        || matches!(last, "system/memory" | "system.memory")
+        || last.ends_with(".memoryAllocated")
+        || last.starts_with("system") && last.ends_with(".memory")
+}
+
+/// What x is.
+pub(super) struct Place {
+    /// None: the number of the row.
+    pub(super) column: Option<usize>,
+    pub(super) axis: Axis,
+    /// What was passed over for it.
+    pub(super) note: Option<String>,
+}
+
+/// The column to lay the curve over: the one asked for, else the best named of those that order the rows.
+pub(super) fn x_column(table: &Table, hints: &Hints, ys: &[(usize, Meaning)]) -> Result<Place, Missing> {
+    if let Some(asked) = &hints.x {
+        let column = table.column(asked)?;
+        let name = &table.names[column];
+        if ys.iter().any(|(y, _)| *y == column) || (axis_of(name).is_none() && meaning(name).is_some()) {
+            return Err(Missing::Wanted(format!("`{name}` is memory, which orders nothing; name another x")));
+        }
+        let axis = axis_of(&table.names[column]).map_or(Axis::Sample, |(axis, _)| axis);
+        return Ok(Place { column: Some(column), axis, note: None });
+    }
+    let is_y = |column: usize| ys.iter().any(|(y, _)| *y == column);
+    let free =
+        || (0..table.names.len()).filter(|column| !is_y(*column) && table.share_of_values(*column) >= 0.6);
+    let mut named: Vec<(u8, usize, Axis)> = free()
+        .filter_map(|column| axis_of(&table.names[column]).map(|(axis, rank)| (rank, column, axis)))
+        .collect();
+    named.sort_by_key(|(rank, column, _)| (*rank, *column));
+    let best = named.iter().find(|(_, column, axis)| orders(table, *column, *axis));
+    let passed = named.first().filter(|first| best.is_none_or(|best| best.1 != first.1));
+    let note = passed.map(|(_, column, _)| {
+        format!("`{}` does not order the rows; it is not used as x", table.names[*column])
+    });
+    if let Some((_, column, axis)) = best {
+        return Ok(Place { column: Some(*column), axis: *axis, note });
+    }
+    // A column of times orders the rows whatever it is called.
+    if let Some(column) =
+        free().find(|column| is_timed(table, *column) && orders(table, *column, Axis::Seconds))
+    {
+        return Ok(Place { column: Some(column), axis: Axis::Seconds, note });
+    }
+    let nameless = table.names.iter().all(String::is_empty);
+    let column = free().find(|column| rises(table, *column)).filter(|_| nameless);
+    let since_1970 =
+        |column: usize| (SINCE_1970.0..SINCE_1970.1).contains(&value(&table.rows[0][column]).unwrap_or(0.0));
+    let axis = if column.is_some_and(since_1970) { Axis::Seconds } else { Axis::Sample };
+    Ok(Place { column, axis, note })
+}
+
+/// Seconds since 1970, in our time.
+const SINCE_1970: (f64, f64) = (1e9, 2.5e9);
+
+/// Whether a column moves. Seconds must also mostly rise: a column `time` that goes up and down is how long a step took.
+fn orders(table: &Table, column: usize, axis: Axis) -> bool {
+    let filled: Vec<usize> =
+        (0..table.rows.len()).filter(|row| !table.rows[*row][column].is_empty()).collect();
+    let x = x_values(table, &filled, Some(column), axis).0;
+    let moves = x.windows(2).any(|pair| (pair[1] - pair[0]).abs() > 0.0);
+    let falls = x.windows(2).filter(|pair| pair[1] < pair[0]).count();
+    let newest_first = falls > 0 && only_falls(&x);
+    x.len() < 2 || (moves && (axis != Axis::Seconds || falls * 4 <= x.len() || newest_first))
+}
+
+pub(super) fn only_falls(x: &[f64]) -> bool {
+    x.len() > 2 && x.windows(2).all(|pair| pair[1] <= pair[0]) && x[x.len() - 1] < x[0]
+}
+
+/// The kind of axis a name means, the better first.
+fn axis_of(name: &str) -> Option<(Axis, u8)> {
+    let lower = name.to_ascii_lowercase();
+    let parts: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    let is = |words: &[&str]| words.iter().any(|word| parts.contains(word));
+    if is(&["step", "steps", "iteration", "iter", "iterations", "schritt"]) || lower.ends_with("global_step")
+    {
+        Some((Axis::Step, 0))
+    } else if is(&[
+        "time",
+        "timestamp",
+        "elapsed",
+        "seconds",
+        "sec",
+        "date",
+        "datetime",
+        "runtime",
+        "t",
+        "ts",
+        "zeit",
+        "datum",
+        "zeitstempel",
+        "uhrzeit",
+    ]) {
+        Some((Axis::Seconds, 1))
+    } else if is(&["epoch", "epochs"]) {
+        Some((Axis::Epoch, 2))
+    } else {
+        None
+    }
+}
