@@ -211,8 +211,14 @@ fn cgroups(text: &str, hints: &Hints) -> Attempt {
     Ok(rounds.curves(&Metric::Cgroup, "the memory of each cgroup, units from the cells"))
 }
 
+const NO_CARDS: &str = "no `|  20000MiB / 81920MiB |`";
+const NO_VMSTAT: &str = "no heading with swpd, free, buff and cache";
+
 /// The screen of `nvidia-smi`, again and again: `|   0  NVIDIA A100 ...`, and under it `|  20000MiB / 81920MiB |`.
 fn nvidia_smi(text: &str, hints: &Hints) -> Attempt {
+    if !text.contains("MiB / ") {
+        return Err(NO_CARDS.into());
+    }
     let mut rounds = Rounds::default();
     let (mut card, mut counted) = (None, 0);
     for line in text.lines() {
@@ -233,13 +239,16 @@ fn nvidia_smi(text: &str, hints: &Hints) -> Attempt {
         }
     }
     if rounds.lines.is_empty() {
-        return Err("no `|  20000MiB / 81920MiB |`".into());
+        return Err(NO_CARDS.into());
     }
     Ok(rounds.curves(&Metric::Gpu, "nvidia-smi: memory in use of each card, units from the cells"))
 }
 
 /// `procs ---memory--- ...` and ` r b swpd free buff cache ...`: memory in use is what is neither free nor cache.
 fn vmstat(text: &str, hints: &Hints) -> Attempt {
+    if !text.contains("swpd") {
+        return Err(NO_VMSTAT.into());
+    }
     let unit = unit(hints, KIB);
     let mut rounds = Rounds::default();
     let mut columns: Option<[usize; 3]> = None;
@@ -260,7 +269,7 @@ fn vmstat(text: &str, hints: &Hints) -> Attempt {
         }
     }
     if rounds.lines.is_empty() {
-        return Err("no heading with swpd, free, buff and cache".into());
+        return Err(NO_VMSTAT.into());
     }
     let note = format!("the whole machine, numbers taken as {}", unit.name);
     let mut curves = rounds.curves(&Metric::Host, &note);
@@ -283,7 +292,9 @@ fn statm(text: &str, _: &Hints) -> Attempt {
             {
                 rounds.add("", *resident as f64 * PAGE, None);
             }
-            _ if times::find(line).or_else(|| times::epoch(line)).is_some() => rounds.other(line),
+            _ if cells.len() < STATM && times::find(line).or_else(|| times::epoch(line)).is_some() => {
+                rounds.other(line);
+            }
             _ => return Err("not the seven counts of statm".into()),
         }
     }
