@@ -87,7 +87,7 @@ pub(crate) fn contents<'a>(
             Region::Heap(heap) if filler.has_room(heap.end - heap.start) => filler.heap(heap),
             Region::Single(start, end) if filler.has_room(end - start) => filler.single(start, end),
             Region::Shared(start, end) if filler.has_room(end - start) => {
-                filler.out.index.add_shared(start, end)
+                filler.out.index.add_shared(start, end);
             }
             Region::Heap(_) | Region::Single(..) | Region::Shared(..) | Region::Pool(_) => {}
         }
