@@ -76,6 +76,8 @@ impl Censuses {
         let Some(count) = self.counts.get(&process) else { return };
         scan.tensors.clone_from(&count.tensors);
         if let Some((number, bytes)) = count.gradients {
+            // What memory alone told of them is less: not what is on a device.
+            scan.suspects.retain(|suspect| suspect.label != "gradients");
             scan.suspects.push(Suspect {
                 label: "gradients".to_owned(),
                 attribute: "grad".to_owned(),

@@ -17,6 +17,7 @@ mod directory;
 mod dump;
 mod edges;
 mod frontier;
+mod gradients;
 mod heap;
 mod index;
 mod layout;

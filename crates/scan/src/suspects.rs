@@ -3,14 +3,19 @@
 //! The table gives labels, never an answer: a container is counted by what is reached from it, whatever its name.
 //! They are reported even when tiny, because people spend weeks on them.
 
+mod heard;
+
+pub(crate) use heard::Names;
+
 use crate::attributes::{self, Home};
 use crate::climb::{Ground, object_at};
 use crate::edges::Graph;
 use crate::frontier::Frontier;
+use crate::gradients::gradients;
 use crate::index::{Slot, object_of};
 use crate::names::{self, DICT_KEYS, DICT_USED, DICT_VALUES, Table};
-use crate::reach::{Deque, Reach};
-use crate::reader::{Reader, Window, plausible, word};
+use crate::reach::{Deque, Reach, Reached};
+use crate::reader::{Window, plausible, word};
 use crate::report::Suspect;
 use crate::types::{Family, Type, Version};
 use lowtide_model::Bytes;
@@ -79,8 +84,7 @@ const MOST_CACHED: usize = 40_000;
 /// Containers reported, and looked at.
 const MOST_SHOWN: usize = 24;
 pub(crate) const MOST_FOUND: usize = 512;
-/// Texts that are names, and objects whose attributes are looked at.
-const MOST_NAMES: usize = 4096;
+/// Objects whose attributes are looked at.
 const MOST_OBJECTS: usize = 1 << 16;
 /// Where a set keeps the number of its entries.
 const SET_USED: u64 = 24;
@@ -100,95 +104,6 @@ pub(crate) fn suspects(ground: &Ground<'_, '_>, graph: Option<&Graph>, places: &
     found.sort_by_key(|suspect| std::cmp::Reverse((suspect.cut, suspect.bytes, suspect.count)));
     found.truncate(MOST_SHOWN);
     found
-}
-
-/// Texts of the target that are a suspect's name, by address. Heard while objects are counted.
-pub(crate) struct Names {
-    /// Where text begins in a text object.
-    offset: usize,
-    /// Bits of the lengths that names have, and of the letters they begin with.
-    lengths: u64,
-    letters: [u64; 4],
-    known: FxHashMap<u64, usize>,
-    /// Bits by address: most words are no name, and one load tells.
-    filter: Box<[u64; FILTER]>,
-}
-
-const FILTER: usize = 64;
-
-impl Names {
-    pub(crate) fn new(version: Version) -> Self {
-        Self {
-            offset: if version >= Version(3, 12) { 40 } else { 48 },
-            lengths: SUSPECTS.iter().fold(0, |bits, (name, _)| bits | 1 << name.len()),
-            letters: SUSPECTS.iter().fold([0; 4], |mut bits, (name, _)| {
-                name.bytes().take(1).for_each(|letter| bits[usize::from(letter) / 64] |= 1 << (letter % 64));
-                bits
-            }),
-            known: FxHashMap::default(),
-            filter: Box::new([0; FILTER]),
-        }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.known.is_empty()
-    }
-
-    const fn place(address: u64) -> (usize, u64) {
-        let hash = (address >> 4 ^ address >> 16) as usize % (FILTER * 64);
-        (hash / 64, 1 << (hash % 64))
-    }
-
-    /// The name at an address.
-    #[inline]
-    pub(crate) fn get(&self, address: u64) -> Option<usize> {
-        let (word, bit) = Self::place(address);
-        if self.filter[word] & bit == 0 { None } else { self.known.get(&address).copied() }
-    }
-
-    /// Takes note of a text object, given its first bytes.
-    #[inline]
-    pub(crate) fn hear(&mut self, bytes: &[u8], at: u64) {
-        let length = word(bytes, 16);
-        let first = usize::from(bytes.get(self.offset).copied().unwrap_or(0));
-        if length < 64 && self.lengths >> length & 1 == 1 && self.letters[first / 64] >> (first % 64) & 1 == 1
-        {
-            self.compare(bytes, length as usize, at);
-        }
-    }
-
-    fn compare(&mut self, bytes: &[u8], length: usize, at: u64) {
-        let text = bytes.get(self.offset..self.offset + length);
-        let same = |(name, _): &(&str, &str)| text == Some(name.as_bytes());
-        if let Some(suspect) = SUSPECTS.iter().position(same)
-            && self.known.len() < MOST_NAMES
-        {
-            let (word, bit) = Self::place(at);
-            self.filter[word] |= bit;
-            self.known.insert(at, suspect);
-        }
-    }
-
-    /// From 3.11 on, names the standard library uses as well are part of the interpreter's own data: of the file that the type of
-    /// texts is in.
-    pub(crate) fn look_in_the_interpreter(&mut self, reader: &Reader<'_>, text_type: u64) {
-        const LARGEST: u64 = 64 << 20;
-        let mappings = reader.memory().mappings();
-        let Some(own) = mappings.iter().find(|map| (map.start..map.end).contains(&text_type)) else { return };
-        let data =
-            mappings.iter().filter(|map| map.readable && map.writable && !map.shared && map.inode != 0);
-        for map in data.filter(|map| map.name == own.name && map.end - map.start <= LARGEST) {
-            for (start, end) in reader.memory().present(map.start, map.end) {
-                let mut bytes = vec![0; (end - start) as usize];
-                let got = reader.fill(start, &mut bytes);
-                let texts =
-                    (0..got.saturating_sub(64)).step_by(8).filter(|at| word(&bytes, at + 8) == text_type);
-                for at in texts {
-                    self.hear(&bytes[at..got], start + at as u64);
-                }
-            }
-        }
-    }
 }
 
 /// One line for all instances of a class that have the same attribute.
@@ -245,6 +160,22 @@ struct Named {
     attribute: String,
     /// Empty where it is a key of a dict that is nobody's own.
     holder: String,
+}
+
+impl Named {
+    /// What was found under the name.
+    fn told(self, container: &str, count: u64, reached: Reached) -> Suspect {
+        Suspect {
+            label: self.label.to_owned(),
+            attribute: self.attribute,
+            holder: self.holder,
+            container: container.to_owned(),
+            count,
+            bytes: Bytes(reached.bytes),
+            at_least: reached.at_least,
+            cut: reached.cut,
+        }
+    }
 }
 
 /// Who uses tables with suspected names.
@@ -324,7 +255,17 @@ impl Finder<'_, '_, '_> {
         if named.attribute == KEEPERS {
             self.kept(&named, value, out);
         }
+        if named.attribute == BESIDE.1 {
+            out.extend(self.gradients(&named.holder, value));
+        }
         out.extend(self.measure(named, value));
+    }
+
+    /// The gradients of the parameters that an optimizer has.
+    fn gradients(&self, holder: &str, groups: u64) -> Option<Suspect> {
+        let (count, reached) = gradients(self.ground, groups, (MOST_BLOCKS, self.limit))?;
+        let named = Named { label: "gradients", attribute: "grad".to_owned(), holder: holder.to_owned() };
+        Some(named.told("native", count, reached))
     }
 
     /// Lists, dicts and the like that the objects of a list keep.
@@ -350,35 +291,18 @@ impl Finder<'_, '_, '_> {
     /// All objects of [`CACHES`] together, and the largest of them: what several lead to counts once.
     fn caches(&self, caches: &[u64]) -> Vec<Suspect> {
         let mut reach = Reach::new(self.ground, MOST_CACHED, self.limit);
-        let mut all =
-            Suspect { label: CACHES.2.to_owned(), attribute: CACHES.2.to_owned(), ..Suspect::default() };
+        let named = |holder| Named { label: CACHES.2, attribute: CACHES.2.to_owned(), holder };
         let mut single = Vec::new();
         for (at, (count, slots)) in caches.iter().filter_map(|at| Some((*at, self.cache(*at)?))) {
             let Some(found) = slots.first().and_then(|dict| self.type_of(*dict)) else { continue };
             let reached = reach.take_in(slots);
-            let one = Suspect {
-                holder: self.function_of(at).unwrap_or_default(),
-                container: found.name.clone(),
-                count,
-                bytes: Bytes(reached.bytes),
-                at_least: reached.at_least,
-                cut: reached.cut,
-                ..all.clone()
-            };
-            all.container.clone_from(&one.container);
-            single.push(one);
+            single.push(named(self.function_of(at).unwrap_or_default()).told(&found.name, count, reached));
         }
-        for one in &single {
-            all.count = all.count.saturating_add(one.count);
-            all.bytes = all.bytes.saturating_add(one.bytes);
-            all.at_least |= one.at_least;
-            all.cut |= one.cut;
-        }
+        let nameless = single.iter().map(|one| Suspect { holder: String::new(), ..one.clone() });
+        let all = together(nameless.collect());
         single.retain(|one| !one.holder.is_empty());
         single.sort_by_key(|one| std::cmp::Reverse((one.bytes, one.count)));
-        single.truncate(SINGLE_CACHES);
-        single.extend((all.count > 0).then_some(all));
-        single
+        single.into_iter().take(SINGLE_CACHES).chain(all).collect()
     }
 
     /// The function that an object of [`CACHES`] is for, with its module.
@@ -553,16 +477,7 @@ impl Finder<'_, '_, '_> {
         let (slot, found) = self.object(value)?;
         let count = self.entries(&named, value)?;
         let reached = Reach::new(self.ground, MOST_BLOCKS, self.limit).take_in(vec![slot]);
-        Some(Suspect {
-            label: named.label.to_owned(),
-            attribute: named.attribute,
-            holder: named.holder,
-            container: found.name.clone(),
-            count,
-            bytes: Bytes(reached.bytes),
-            at_least: reached.at_least,
-            cut: reached.cut,
-        })
+        Some(named.told(&found.name, count, reached))
     }
 
     /// How many entries a container has; 0 where it does not tell (an object of some class). Nothing when it is empty or none.
