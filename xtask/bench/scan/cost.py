@@ -12,6 +12,7 @@ from pathlib import Path
 HELD = str(Path(__file__).parent / "held.py")
 CASES = {
     "torch_model": "torch with transformers, a model, its gradients and Adam state",
+    "torch_imported": "torch, imported and nothing else",
     "mixed": "dicts, texts, sets and blobs",
     "tiny": "nothing but tiny objects",
     "deep": "tiny objects that hold each other",

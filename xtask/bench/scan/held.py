@@ -19,6 +19,13 @@ def torch_model():
     KEPT.extend([model, adam])
 
 
+def torch_imported():
+    """torch, and nothing done with it."""
+    import torch
+
+    KEPT.append(torch)
+
+
 def mixed():
     """Dicts, texts, sets and blobs."""
     for number in range(170_000):
