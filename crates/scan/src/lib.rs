@@ -6,6 +6,7 @@
 //! reported as [`Coverage`], never guessed. Not here: opening a process, ELF files, how a report looks.
 
 mod above;
+mod agree;
 mod beside;
 mod cache;
 mod claims;
@@ -33,6 +34,7 @@ mod ranked;
 mod reader;
 mod report;
 mod scan;
+mod seen;
 mod stacks;
 mod suspects;
 mod tags;
@@ -49,3 +51,4 @@ pub use report::{
     Native, Python, SCHEMA, Scan, SizeUse, Suspect, SuspectGrowth, TensorUse, TypeGrowth, TypeUse,
 };
 pub use scan::scan;
+pub use seen::Seen;

@@ -8,7 +8,7 @@ use crate::above::Above;
 use crate::climb::{Ground, object_at};
 use crate::edges::{Cursors, Graph, What};
 use crate::frontier::Frontier;
-use crate::index::object_of;
+use crate::index::{Index, object_of, owner_of};
 use crate::links::Lead;
 use crate::moved::Moved;
 use crate::names;
@@ -21,6 +21,22 @@ use rustc_hash::{FxHashMap, FxHashSet};
 const MOST_LEVELS: usize = 1 << 16;
 /// Modules that are read together.
 const TOGETHER: usize = 1024;
+
+/// Types whose blocks are reached only through objects of their own.
+///
+/// Why: a block of data is met from anywhere, by a word that is left from before or by chance. Who owns it was found with more care
+/// (`claims.rs`), and from an owner down to each of its blocks every block is the owner's.
+pub(crate) type Owners = FxHashSet<u32>;
+
+/// What a search does not believe, and what it knows better.
+#[derive(Clone, Copy)]
+pub(crate) struct Ruled<'c> {
+    /// Never from the first to the second of these.
+    pub(crate) stale: &'c FxHashSet<(u32, u32)>,
+    /// Containers with a new table.
+    pub(crate) moved: &'c Moved,
+    pub(crate) owners: &'c Owners,
+}
 
 /// The ways.
 pub(crate) struct Tree<'g> {
@@ -65,13 +81,12 @@ impl Tree<'_> {
 }
 
 impl<'g> Tree<'g> {
-    /// Searches until the ways to all of `wanted` are known, or everything was looked at; never from the first to the second of
-    /// `stale`, and through the new tables of those that `moved`.
+    /// Searches until the ways to all of `wanted` are known, or everything was looked at.
     pub(crate) fn grow(
         ground: &Ground<'_, '_>,
         graph: &'g Graph,
         wanted: Frontier,
-        (stale, moved): (&FxHashSet<(u32, u32)>, &Moved),
+        ruled: Ruled<'_>,
     ) -> Self {
         let slots = ground.index.slots();
         let tree = Self {
@@ -82,7 +97,7 @@ impl<'g> Tree<'g> {
             cut: graph.full,
         };
         let [next, spare, met] = [(); 3].map(|()| Frontier::new(slots));
-        let mut search = Search { ground, tree, next, spare, wanted, met, stale, moved };
+        let mut search = Search { ground, tree, next, spare, wanted, met, ruled };
         search.modules();
         search.run();
         if !search.wanted.is_empty() && !search.tree.cut {
@@ -103,8 +118,7 @@ struct Search<'a, 'b, 'c, 'g> {
     wanted: Frontier,
     /// Blocks that were met and lead on: quick to ask, most are met more than once.
     met: Frontier,
-    stale: &'c FxHashSet<(u32, u32)>,
-    moved: &'c Moved,
+    ruled: Ruled<'c>,
 }
 
 impl Search<'_, '_, '_, '_> {
@@ -150,6 +164,7 @@ impl Search<'_, '_, '_, '_> {
             window.words(ground.reader, range, |at, stored| {
                 if let Some(slot) = ground.links.target(ground.index, stored & !3)
                     && !self.tree.is_reached(slot.id)
+                    && is_own(ground.index, self.ruled.owners, slot.id, None)
                 {
                     self.root(slot.id);
                     self.wanted.remove(slot.id);
@@ -194,10 +209,13 @@ impl Search<'_, '_, '_, '_> {
     }
 
     fn block(&mut self, id: u32, cursors: &mut Cursors) {
-        let Self { tree, next, wanted, met, stale, moved, .. } = self;
+        let Self { tree, next, wanted, met, ruled: Ruled { stale, moved, owners }, .. } = self;
         let graph = tree.graph;
         let Some(above) = graph.lists.number(id) else { return };
-        let kind = object_of(self.ground.index.tag(id));
+        let index = self.ground.index;
+        let tag = index.tag(id);
+        let kind = object_of(tag);
+        let owner = kind.or_else(|| owner_of(tag));
         let what = if kind.is_some() { What::Object } else { What::Other };
         let container = kind.and_then(|kind| self.ground.links.get(kind)).is_some_and(Lead::has_table);
         let tables = self.ground.tables;
@@ -206,7 +224,7 @@ impl Search<'_, '_, '_, '_> {
             if met.contains(below) || !container && tables.contains(below) {
                 return;
             }
-            if !stale.is_empty() && stale.contains(&(id, below)) {
+            if !stale.is_empty() && stale.contains(&(id, below)) || !is_own(index, owners, below, owner) {
                 return;
             }
             if let Some(number) = graph.lists.number(below) {
@@ -223,4 +241,11 @@ impl Search<'_, '_, '_, '_> {
         graph.below(id, what, cursors, &mut lead);
         moved.below(id).iter().copied().for_each(lead);
     }
+}
+
+/// Whether a block of, or owned by, type `by` can lead to another: to one that some type owns alone only if it is of that type.
+#[inline]
+fn is_own(index: &Index, owners: &Owners, below: u32, by: Option<u32>) -> bool {
+    owners.is_empty()
+        || owner_of(index.tag(below)).is_none_or(|owner| by == Some(owner) || !owners.contains(&owner))
 }
