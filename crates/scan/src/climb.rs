@@ -13,7 +13,7 @@ use crate::path::{Namer, Top};
 use crate::presample::{self, Samples, kinds_of};
 use crate::reader::Reader;
 use crate::report::{Holders, TypeGrowth};
-use crate::tree::{Owners, Tree};
+use crate::tree::Tree;
 use crate::types::{Type, Types};
 use crate::ways::Ways;
 use crate::{Settings, TypeUse};
@@ -89,8 +89,6 @@ impl Ground<'_, '_> {
 pub(crate) struct Begun<'r> {
     chosen: Vec<Chosen<'r>>,
     climbs: Vec<Climb>,
-    /// Types whose samples are blocks that they own.
-    pub(crate) owners: Owners,
 }
 
 /// A type to climb from.
@@ -113,7 +111,7 @@ pub(crate) fn begin<'r>(
     let chosen = choose(rows, settings);
     let kinds = kinds_of(ground.types, chosen.iter().map(|(row, _)| *row));
     let count = settings.samples.clamp(1, MOST_SAMPLES);
-    let (mut begun, mut climbs, mut owners) = (Vec::new(), Vec::new(), Owners::default());
+    let (mut begun, mut climbs) = (Vec::new(), Vec::new());
     for ((row, grown), kinds) in chosen.into_iter().zip(kinds) {
         let drawn = samples.draw(ground.index, &kinds);
         let small: u64 =
@@ -122,7 +120,6 @@ pub(crate) fn begin<'r>(
         let with_small = 1.0 + small as f64 / row.own_bytes.0.max(1) as f64;
         let (objects, owned) = (drawn.objects.bytes() * with_small, drawn.owned.bytes());
         let from = if owned > objects { &drawn.owned } else { &drawn.objects };
-        owners.extend(kinds.iter().filter(|_| owned > objects));
         let mut climb = Climb::default();
         for (slot, weight) in from.blocks(ground.index, count) {
             climb.sample(slot, object_of(ground.index.tag(slot.id)), weight);
@@ -132,7 +129,7 @@ pub(crate) fn begin<'r>(
         begun.push(Chosen { row, grown, new: drawn.new, from: DrawnFrom { bytes, unit } });
         climbs.push(climb);
     }
-    Begun { chosen: begun, climbs, owners }
+    Begun { chosen: begun, climbs }
 }
 
 impl Begun<'_> {

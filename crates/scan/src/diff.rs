@@ -55,12 +55,13 @@ pub(crate) fn doubt_holder(holders: &mut Holders, from: DrawnFrom, grown: u64) {
     let grown = grown as f64;
     let elsewhere = (1.0 - holders.share) * from.bytes;
     let by_chance = ROOM * from.unit + 2.0 * (elsewhere * from.unit).sqrt();
-    if holders.text.is_empty() || elsewhere + by_chance < grown {
+    let none = holders.samples == 0;
+    if !none && (holders.text.is_empty() || elsewhere + by_chance < grown) {
         return;
     }
     let why = if !holders.new {
         "it is not known which of them are new, and most were there before"
-    } else if ROOM * from.unit >= grown {
+    } else if none || ROOM * from.unit >= grown {
         "too few of the new ones are among those that were looked at"
     } else {
         "about as many went as came"
@@ -157,6 +158,24 @@ mod tests {
         assert_eq!(names, [("Grew", 3), ("New", 1), ("Gone", -2)]);
         assert_eq!(grown[0].owned_bytes, ByteDelta(900));
         assert_eq!(grown[2].own_bytes, ByteDelta(-100));
+    }
+
+    fn doubted(share: f64, (bytes, unit): (f64, f64), grown: u64) -> Holders {
+        let mut held = Holders { text: "list".into(), new: true, samples: 64, share, ..Holders::default() };
+        doubt_holder(&mut held, DrawnFrom { bytes, unit }, grown);
+        held
+    }
+
+    #[test]
+    fn a_holder_is_named_only_if_what_hangs_elsewhere_is_less_than_what_grew() {
+        assert_eq!(doubted(1.0, (640.0, 10.0), 640).text, "list", "all of it is new");
+        assert_eq!(doubted(0.7, (640.0, 10.0), 640).text, "list");
+        assert_eq!(doubted(1.0, (640.0, 10.0), 40).text, "list", "most came for others");
+        let told = doubted(0.97, (640.0, 10.0), 40);
+        assert!(told.text.is_empty() && told.doubt.ends_with("about as many went as came"), "{told:?}");
+        let told = doubted(1.0, (40.0, 20.0), 40);
+        assert!(told.text.is_empty() && told.doubt.contains("too few"), "{told:?}");
+        assert_eq!(doubted(1.0, (64e6, 1e6), 64_000_000).text, "list", "one large one is no chance");
     }
 
     #[test]

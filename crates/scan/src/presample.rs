@@ -45,7 +45,7 @@ struct Lot {
 impl Lot {
     fn new(id: u32, drawn: u32, bytes: u64) -> Self {
         let bytes = bytes as f32;
-        Self { rank: drawn as f32 / bytes, bytes, id }
+        Self { rank: drawn as f32 * bytes.recip(), bytes, id }
     }
 }
 

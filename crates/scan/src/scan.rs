@@ -14,7 +14,7 @@ use crate::reader::Reader;
 use crate::report::{Allocator, Cost, Coverage, Holders, Python, SCHEMA, Scan, TypeUse};
 use crate::suspects::suspects;
 use crate::totals::{Totals, totals};
-use crate::tree::{Ruled, Tree};
+use crate::tree::Tree;
 use crate::types::{Types, Version, own_type};
 use crate::ways::Ways;
 use lowtide_model::Bytes;
@@ -108,8 +108,7 @@ fn holders(
         let none = Moved::default();
         let before = best.as_ref().filter(|_| !more_ways).map(|(tree, _)| tree);
         let wanted = begun.wanted(ground, before);
-        let ruled = Ruled { stale: &stale, moved: moved.as_ref().unwrap_or(&none), owners: &begun.owners };
-        let tree = Tree::grow(ground, graph, wanted, ruled);
+        let tree = Tree::grow(ground, graph, wanted, (&stale, moved.as_ref().unwrap_or(&none)));
         let loose = begun.loose(&tree);
         if loose && best.as_ref().is_some_and(|(before, _)| !begun.loose(before)) {
             // What was left out is all that holds them.

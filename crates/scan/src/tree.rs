@@ -22,22 +22,6 @@ const MOST_LEVELS: usize = 1 << 16;
 /// Modules that are read together.
 const TOGETHER: usize = 1024;
 
-/// Types whose blocks are reached only through objects of their own.
-///
-/// Why: a block of data is met from anywhere, by a word that is left from before or by chance. Who owns it was found with more care
-/// (`claims.rs`), and from an owner down to each of its blocks every block is the owner's.
-pub(crate) type Owners = FxHashSet<u32>;
-
-/// What a search does not believe, and what it knows better.
-#[derive(Clone, Copy)]
-pub(crate) struct Ruled<'c> {
-    /// Never from the first to the second of these.
-    pub(crate) stale: &'c FxHashSet<(u32, u32)>,
-    /// Containers with a new table.
-    pub(crate) moved: &'c Moved,
-    pub(crate) owners: &'c Owners,
-}
-
 /// The ways.
 pub(crate) struct Tree<'g> {
     graph: &'g Graph,
@@ -81,12 +65,13 @@ impl Tree<'_> {
 }
 
 impl<'g> Tree<'g> {
-    /// Searches until the ways to all of `wanted` are known, or everything was looked at.
+    /// Searches until the ways to all of `wanted` are known, or everything was looked at; never from the first to the second of
+    /// `stale`, and through the new tables of those that `moved`.
     pub(crate) fn grow(
         ground: &Ground<'_, '_>,
         graph: &'g Graph,
         wanted: Frontier,
-        ruled: Ruled<'_>,
+        (stale, moved): (&FxHashSet<(u32, u32)>, &Moved),
     ) -> Self {
         let slots = ground.index.slots();
         let tree = Self {
@@ -97,7 +82,7 @@ impl<'g> Tree<'g> {
             cut: graph.full,
         };
         let [next, spare, met] = [(); 3].map(|()| Frontier::new(slots));
-        let mut search = Search { ground, tree, next, spare, wanted, met, ruled };
+        let mut search = Search { ground, tree, next, spare, wanted, met, stale, moved };
         search.modules();
         search.run();
         if !search.wanted.is_empty() && !search.tree.cut {
@@ -118,7 +103,8 @@ struct Search<'a, 'b, 'c, 'g> {
     wanted: Frontier,
     /// Blocks that were met and lead on: quick to ask, most are met more than once.
     met: Frontier,
-    ruled: Ruled<'c>,
+    stale: &'c FxHashSet<(u32, u32)>,
+    moved: &'c Moved,
 }
 
 impl Search<'_, '_, '_, '_> {
@@ -164,7 +150,7 @@ impl Search<'_, '_, '_, '_> {
             window.words(ground.reader, range, |at, stored| {
                 if let Some(slot) = ground.links.target(ground.index, stored & !3)
                     && !self.tree.is_reached(slot.id)
-                    && is_own(ground.index, self.ruled.owners, slot.id, None)
+                    && !(self.wanted.contains(slot.id) && is_foreign(ground.index, slot.id, None))
                 {
                     self.root(slot.id);
                     self.wanted.remove(slot.id);
@@ -209,7 +195,7 @@ impl Search<'_, '_, '_, '_> {
     }
 
     fn block(&mut self, id: u32, cursors: &mut Cursors) {
-        let Self { tree, next, wanted, met, ruled: Ruled { stale, moved, owners }, .. } = self;
+        let Self { tree, next, wanted, met, stale, moved, .. } = self;
         let graph = tree.graph;
         let Some(above) = graph.lists.number(id) else { return };
         let index = self.ground.index;
@@ -224,7 +210,10 @@ impl Search<'_, '_, '_, '_> {
             if met.contains(below) || !container && tables.contains(below) {
                 return;
             }
-            if !stale.is_empty() && stale.contains(&(id, below)) || !is_own(index, owners, below, owner) {
+            if !stale.is_empty() && stale.contains(&(id, below)) {
+                return;
+            }
+            if wanted.contains(below) && is_foreign(index, below, owner) {
                 return;
             }
             if let Some(number) = graph.lists.number(below) {
@@ -243,9 +232,10 @@ impl Search<'_, '_, '_, '_> {
     }
 }
 
-/// Whether a block of, or owned by, type `by` can lead to another: to one that some type owns alone only if it is of that type.
-#[inline]
-fn is_own(index: &Index, owners: &Owners, below: u32, by: Option<u32>) -> bool {
-    owners.is_empty()
-        || owner_of(index.tag(below)).is_none_or(|owner| by == Some(owner) || !owners.contains(&owner))
+/// Whether a block that is asked for belongs to another type than `by`, whose word leads to it.
+///
+/// Why: a block of data is met from anywhere, by a word that is left from before or by chance. Who owns it was found with more care
+/// (`claims.rs`), and there a block of the owner's, or the owner, leads to each of its blocks.
+fn is_foreign(index: &Index, below: u32, by: Option<u32>) -> bool {
+    owner_of(index.tag(below)).is_some_and(|owner| by != Some(owner))
 }
