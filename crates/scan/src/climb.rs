@@ -2,15 +2,17 @@
 //!
 //! The ways up are known from one search (`tree.rs`). A climb ends at a global of a module, a class or a local of a
 //! running function; the one that holds most samples is the holder, and where it holds few, that is said.
-//! Naming the steps: `path.rs`.
+//! Naming the steps: `path.rs`; how far the samples' ways are the same one: `agree.rs`.
 
+use crate::agree::Way;
+use crate::diff::DrawnFrom;
 use crate::frontier::Frontier;
-use crate::index::{Home, Index, Slot, object_of, owner_of};
+use crate::index::{Index, Slot, object_of};
 use crate::links::Links;
-use crate::path::{self, Namer, Top};
-use crate::presample::Samples;
+use crate::path::{Namer, Top};
+use crate::presample::{self, Samples, kinds_of};
 use crate::reader::Reader;
-use crate::report::Holders;
+use crate::report::{Holders, TypeGrowth};
 use crate::tree::Tree;
 use crate::types::{Type, Types};
 use crate::ways::Ways;
@@ -18,12 +20,14 @@ use crate::{Settings, TypeUse};
 use rustc_hash::FxHashMap;
 
 /// Samples are bits of a word.
-const MOST_SAMPLES: usize = 64;
+const MOST_SAMPLES: usize = presample::MOST;
 /// A type must hold at least this much, and this part of what all types hold, to be climbed from.
 const WORTH: u64 = 64 << 10;
 const WORTH_SHARE: u64 = 10;
 /// Below this share of the samples a holder is not called one.
-const COMMON: f64 = 0.5;
+pub(crate) const COMMON: f64 = 0.5;
+/// From this share on another way is told too.
+const ALSO: f64 = 0.2;
 /// One of so many samples may hang on nothing.
 const LOOSE: usize = 8;
 /// Bytes a search may read however little is resident.
@@ -35,28 +39,24 @@ pub(crate) struct Node {
     pub(crate) slot: Slot,
     /// Type, if it is an object.
     pub(crate) kind: Option<u32>,
-    /// The node below, and the address of the word that points to it.
-    pub(crate) below: Option<(u32, u64)>,
+    /// The node above, and the address of the word there that points to this one.
+    pub(crate) above: Option<(u32, u64)>,
     /// Which samples hang on it.
     pub(crate) samples: u64,
     pub(crate) level: u32,
-    /// Whether it points to more than the one below: then no single key names the way.
-    pub(crate) many: bool,
 }
 
 /// One climb.
 #[derive(Default)]
 pub(crate) struct Climb {
+    /// The samples come first.
     pub(crate) nodes: Vec<Node>,
     seen: FxHashMap<u32, u32>,
-    /// The node above each node.
-    parents: FxHashMap<u32, u32>,
-    /// Further ways down from a node: node, the one below, the word that points to it.
-    pub(crate) more: Vec<(u32, u32, u64)>,
     pub(crate) all: u64,
     /// Bytes each sample stands for: a large one is not outvoted by two small ones.
-    weights: Vec<u64>,
-    pub(crate) best: Option<(Top, u64)>,
+    weights: Vec<f64>,
+    /// Where the samples' ways begin.
+    pub(crate) tops: Vec<Top>,
     cut: bool,
 }
 
@@ -87,11 +87,21 @@ impl Ground<'_, '_> {
 
 /// Climbs from the types that grew or hold most: chosen, with their samples, and not yet gone up.
 pub(crate) struct Begun<'r> {
-    chosen: Vec<&'r TypeUse>,
+    chosen: Vec<Chosen<'r>>,
     climbs: Vec<Climb>,
 }
 
-/// Chooses types and their samples: objects that were kept, or in one pass the blocks they own.
+/// A type to climb from.
+struct Chosen<'r> {
+    row: &'r TypeUse,
+    /// By how many bytes it grew, where a scan before tells.
+    grown: Option<u64>,
+    /// Whether only new blocks were drawn, and the bytes they were drawn from.
+    new: bool,
+    from: DrawnFrom,
+}
+
+/// Chooses types and draws their samples: objects, or the blocks they own that are not small if those are most of it.
 pub(crate) fn begin<'r>(
     ground: &Ground<'_, '_>,
     samples: &Samples,
@@ -99,30 +109,27 @@ pub(crate) fn begin<'r>(
     settings: &Settings,
 ) -> Begun<'r> {
     let chosen = choose(rows, settings);
-    // Which of the chosen a type is, by its number; one of many thousand types.
-    let place =
-        |found: &Type| chosen.iter().position(|row| found.name == row.name && found.module == row.module);
-    let places: Vec<Option<usize>> = ground.types.all.iter().map(place).collect();
-    let mut small = vec![0; chosen.len()];
-    for (at, found) in places.iter().zip(&ground.types.all) {
-        at.iter().for_each(|at| small[*at] += found.small);
+    let kinds = kinds_of(ground.types, chosen.iter().map(|(row, _)| *row));
+    let count = settings.samples.clamp(1, MOST_SAMPLES);
+    let (mut begun, mut climbs) = (Vec::new(), Vec::new());
+    for ((row, grown), kinds) in chosen.into_iter().zip(kinds) {
+        let drawn = samples.draw(ground.index, &kinds);
+        let small: u64 =
+            kinds.iter().filter_map(|kind| ground.types.get(*kind)).map(|found| found.small).sum();
+        // What it owns in small blocks hangs on its objects.
+        let with_small = 1.0 + small as f64 / row.own_bytes.0.max(1) as f64;
+        let (objects, owned) = (drawn.objects.bytes() * with_small, drawn.owned.bytes());
+        let from = if owned > objects { &drawn.owned } else { &drawn.objects };
+        let mut climb = Climb::default();
+        for (slot, weight) in from.blocks(ground.index, count) {
+            climb.sample(slot, object_of(ground.index.tag(slot.id)), weight);
+        }
+        let bytes = objects + owned;
+        let unit = from.unit().max(from.step(count)) * bytes / from.bytes().max(1.0);
+        begun.push(Chosen { row, grown, new: drawn.new, from: DrawnFrom { bytes, unit } });
+        climbs.push(climb);
     }
-    let samplers = chosen.iter().zip(small).map(|(row, small)| Sampler::new(row, small, settings.samples));
-    let mut samplers: Vec<Sampler> = samplers.collect();
-    for (kind, at) in places.iter().enumerate() {
-        let sampler = at.and_then(|at| samplers.get_mut(at)).filter(|sampler| !sampler.owned);
-        sampler.into_iter().for_each(|sampler| sampler.objects(ground, samples, kind as u32));
-    }
-    if samplers.iter().any(|sampler| sampler.owned) {
-        let owned: Vec<bool> = samplers.iter().map(|sampler| sampler.owned).collect();
-        let place = |tag| owner_of(tag).and_then(|kind| places.get(kind as usize).copied().flatten());
-        let wanted = |tag| place(tag).is_some_and(|at| owned[at]);
-        ground.index.for_each_wanted(wanted, |slot, tag, home| {
-            let large = place(tag).filter(|_| home != Home::Pool);
-            large.into_iter().for_each(|at| samplers[at].pass(slot));
-        });
-    }
-    Begun { chosen, climbs: samplers.into_iter().map(|sampler| sampler.climb).collect() }
+    Begun { chosen: begun, climbs }
 }
 
 impl Begun<'_> {
@@ -155,111 +162,70 @@ impl Begun<'_> {
             climb.cut = tree.cut || ways.cut;
             ascend(ground, (tree, ways), climb);
         }
-        self.chosen.iter().zip(&self.climbs).map(|(row, climb)| report(ground, row, climb)).collect()
+        self.chosen.iter().zip(&self.climbs).map(|(chosen, climb)| report(ground, chosen, climb)).collect()
     }
 }
 
-/// Samples by bytes: of the blocks that a type owns if those that are not small are most of what it holds, else its instances.
-struct Sampler {
-    owned: bool,
-    samples: usize,
-    step: u64,
-    passed: u64,
-    next: u64,
-    climb: Climb,
-}
-
-impl Sampler {
-    /// `small` are bytes of what it owns in blocks of pools.
-    fn new(row: &TypeUse, small: u64, samples: usize) -> Self {
-        let large = row.owned_bytes.0.saturating_sub(small);
-        let owned = large > row.own_bytes.0 + small;
-        let samples = samples.clamp(1, MOST_SAMPLES);
-        let bytes = if owned { large } else { row.own_bytes.0 };
-        let total = bytes.saturating_add(row.absent_bytes.0);
-        let step = (total / samples as u64).max(1);
-        Self { owned, samples, step, passed: 0, next: step / 2, climb: Climb::default() }
-    }
-
-    fn pass(&mut self, slot: Slot) {
-        self.passed += slot.end - slot.start;
-        if self.passed > self.next && self.climb.nodes.len() < MOST_SAMPLES {
-            self.next = self.passed + self.step / 2;
-            self.climb.sample(slot, None, self.step);
-        }
-    }
-
-    /// The objects that were kept of a type; several types can have the same name.
-    fn objects(&mut self, ground: &Ground<'_, '_>, samples: &Samples, kind: u32) {
-        let room = MOST_SAMPLES.saturating_sub(self.climb.nodes.len());
-        for slot in samples.of(ground.index, kind, self.samples).into_iter().take(room) {
-            self.climb.sample(slot, Some(kind), self.step);
-        }
-    }
-}
-
-/// The types to climb from: those that grew most, or hold most.
-fn choose<'r>(rows: &'r [TypeUse], settings: &Settings) -> Vec<&'r TypeUse> {
+/// The types to climb from: those that grew most, and by how much, or those that hold most.
+fn choose<'r>(rows: &'r [TypeUse], settings: &Settings) -> Vec<(&'r TypeUse, Option<u64>)> {
     match &settings.before {
         None => {
             let all: u64 = rows.iter().map(|row| row.bytes().0).sum();
             let worth = WORTH.max(all / WORTH_SHARE);
-            rows.iter().filter(|row| row.bytes().0 >= worth).take(settings.climbs).collect()
+            let most = rows.iter().filter(|row| row.bytes().0 >= worth);
+            most.take(settings.climbs).map(|row| (row, None)).collect()
         }
         Some(before) => {
             let grown = crate::diff::types(before, rows);
-            let up = grown.iter().filter(|row| row.own_bytes.0.saturating_add(row.owned_bytes.0) > 0);
-            let find =
-                |name: &str, module: &str| rows.iter().find(|row| row.name == name && row.module == module);
-            up.take(settings.climbs).filter_map(|row| find(&row.name, &row.module)).collect()
+            let up = grown.iter().filter(|row| row.bytes() > 0);
+            let find = |grown: &TypeGrowth| {
+                rows.iter().find(|row| row.name == grown.name && row.module == grown.module)
+            };
+            let found = |grown: &TypeGrowth| Some((find(grown)?, u64::try_from(grown.bytes()).ok()));
+            up.take(settings.climbs).filter_map(found).collect()
         }
     }
 }
 
 impl Climb {
-    fn sample(&mut self, slot: Slot, kind: Option<u32>, step: u64) {
+    fn sample(&mut self, slot: Slot, kind: Option<u32>, weight: f64) {
         let number = self.nodes.len() as u32;
         self.all |= 1 << number;
-        self.weights.push(step.max(slot.end - slot.start));
+        self.weights.push(weight);
         self.seen.insert(slot.id, number);
-        self.nodes.push(Node { slot, kind, below: None, samples: 1 << number, level: 0, many: false });
+        self.nodes.push(Node { slot, kind, above: None, samples: 1 << number, level: 0 });
     }
 
-    /// A block that points to the one below; gives its node.
-    fn found(&mut self, node: Node) -> u32 {
-        if let Some(number) = self.seen.get(&node.slot.id).copied() {
-            self.nodes[number as usize].many = true;
-            self.more.extend(node.below.map(|(below, at)| (number, below, at)));
-            return number;
-        }
-        let number = self.nodes.len() as u32;
-        self.seen.insert(node.slot.id, number);
-        self.nodes.push(node);
-        number
+    /// The node of a block.
+    fn found(&mut self, ground: &Ground<'_, '_>, slot: Slot, level: u32) -> u32 {
+        *self.seen.entry(slot.id).or_insert_with(|| {
+            let kind = object_of(ground.index.tag(slot.id));
+            self.nodes.push(Node { slot, kind, above: None, samples: 0, level });
+            self.nodes.len() as u32 - 1
+        })
     }
 
-    /// Keeps `top` if it holds more samples than what was found so far.
-    fn offer(&mut self, top: Top, samples: u64) {
-        let more = self.best.as_ref().is_none_or(|(_, best)| self.weight(*best) < self.weight(samples));
-        if more {
-            self.best = Some((top, samples));
-        }
+    /// Nodes that a node points to.
+    pub(crate) fn below(&self, number: u32) -> impl Iterator<Item = u32> {
+        let held = move |node: &Node| node.above.is_some_and(|(above, _)| above == number);
+        (0..).zip(&self.nodes).filter(move |(_, node)| held(node)).map(|(below, _)| below)
     }
 
     /// Bytes that some samples stand for.
-    fn weight(&self, samples: u64) -> u64 {
+    pub(crate) fn weight(&self, samples: u64) -> f64 {
         let chosen = self.weights.iter().enumerate().filter(|(number, _)| samples >> number & 1 == 1);
-        chosen.fold(0, |sum: u64, (_, weight)| sum.saturating_add(*weight))
+        chosen.map(|(_, weight)| *weight).sum()
     }
 
-    /// The samples that the best holder holds.
-    fn held(&self) -> u64 {
-        self.best.as_ref().map_or(0, |(_, samples)| *samples)
+    /// What part of all some samples stand for.
+    fn share(&self, samples: u64) -> f64 {
+        self.weight(samples) / self.weight(self.all).max(1.0)
     }
 
-    /// Share of the bytes looked at that the best holder holds.
-    fn share(&self) -> f64 {
-        self.weight(self.held()) as f64 / self.weight(self.all).max(1) as f64
+    /// The one that holds most of some samples, and those it holds.
+    fn top(&self, among: u64) -> Option<(&Top, u64)> {
+        let held = self.tops.iter().map(|top| (top, top.samples & among)).filter(|(_, held)| *held != 0);
+        held.min_by(|one, other| self.weight(other.1).total_cmp(&self.weight(one.1)))
     }
 }
 
@@ -281,66 +247,81 @@ fn ascend(ground: &Ground<'_, '_>, (tree, ways): (&Tree<'_>, &Ways), climb: &mut
                 locals.push((below, at));
                 break;
             }
-            let known = climb.parents.get(&below).copied();
-            let number = known.or_else(|| {
-                let (slot, at) = ways.next(lower.slot.id)?;
-                let kind = object_of(ground.index.tag(slot.id));
-                Some(climb.found(Node {
-                    slot,
-                    kind,
-                    below: Some((below, at)),
-                    samples: 0,
-                    level,
-                    many: false,
-                }))
-            });
-            let Some(number) = number else { break };
-            climb.parents.insert(below, number);
-            climb.nodes[number as usize].samples |= 1 << sample;
-            let node = climb.nodes[number as usize];
+            if lower.above.is_none()
+                && let Some((slot, at)) = ways.next(lower.slot.id)
+            {
+                let above = climb.found(ground, slot, level);
+                climb.nodes[below as usize].above = Some((above, at));
+            }
+            let Some((above, _)) = climb.nodes[below as usize].above else { break };
+            climb.nodes[above as usize].samples |= 1 << sample;
+            let node = climb.nodes[above as usize];
             let kept = ways.above(node.slot.id).and_then(|(slot, _)| object_of(ground.index.tag(slot.id)));
             if namer.is_end(&node, kept) {
-                ends.push(number);
+                ends.push(above);
                 break;
             }
-            below = number;
+            below = above;
         }
     }
     ends.sort_unstable();
     ends.dedup();
-    let tops: Vec<(Top, u64)> = ends.iter().flat_map(|node| namer.tops(climb, *node)).collect();
-    tops.into_iter().for_each(|(top, samples)| climb.offer(top, samples));
-    for (below, at) in locals {
-        if let Some(top) = namer.local(at, below) {
-            climb.offer(top, climb.nodes[below as usize].samples);
-        }
-    }
+    locals.sort_unstable();
+    locals.dedup();
+    let named = ends.iter().flat_map(|node| namer.tops(climb, *node));
+    let local = locals.iter().filter_map(|(below, at)| namer.local(climb, *at, *below));
+    climb.tops = named.chain(local).collect();
 }
 
-fn report(ground: &Ground<'_, '_>, row: &TypeUse, climb: &Climb) -> Holders {
-    let share = climb.share();
+fn report(ground: &Ground<'_, '_>, chosen: &Chosen<'_>, climb: &Climb) -> Holders {
+    let Chosen { row, grown, new, from } = *chosen;
     let mut holders = Holders {
         name: row.name.clone(),
         module: row.module.clone(),
         count: row.count,
         bytes: row.bytes(),
+        new,
         samples: u64::from(climb.all.count_ones()),
-        agree: u64::from(climb.held().count_ones()),
-        share,
         ..Holders::default()
     };
     let namer = Namer { ground };
-    if let Some((top, _)) = &climb.best {
-        (holders.path, holders.text) = path::describe(&namer, climb, top);
+    let most = climb.top(climb.all);
+    let way = match most.filter(|(_, held)| climb.share(*held) >= COMMON) {
+        Some((top, held)) => {
+            let way = Way::find(&namer, climb, (Some(top), held), climb.weight(climb.all) * COMMON);
+            holders.also = also(&namer, climb, (top, &way));
+            Some(way)
+        }
+        None => {
+            let budget = if climb.cut { " within the budget" } else { "" };
+            let most = match most {
+                Some((top, held)) => {
+                    format!("; the most common one, {top}, holds {:.0} %", climb.share(held) * 100.0)
+                }
+                None => String::new(),
+            };
+            holders.doubt = format!("no common holder was found{budget}{most}");
+            Way::common(&namer, climb)
+        }
+    };
+    if let Some(way) = way {
+        holders.agree = u64::from(way.samples.count_ones());
+        holders.share = climb.share(way.samples);
+        (holders.path, holders.text) = (way.path, way.text);
     }
-    if share < COMMON {
-        let budget = if climb.cut { " within the budget" } else { "" };
-        let most = match &climb.best {
-            Some((top, _)) => format!("; the most common one, {top}, holds {:.0} %", share * 100.0),
-            None => String::new(),
-        };
-        holders.doubt = format!("no common holder was found{budget}{most}");
-        (holders.path, holders.text) = path::common(&namer, climb);
+    if let Some(grown) = grown {
+        crate::diff::doubt_holder(&mut holders, from, grown);
     }
     holders
+}
+
+/// The way of the largest part where the ways part, else the next one beside that which was found.
+fn also(namer: &Namer<'_, '_>, climb: &Climb, (top, way): (&Top, &Way)) -> String {
+    let next = match way.part {
+        Some(part) => Some((top, part)),
+        None => climb.top(climb.all & !way.samples),
+    };
+    let Some((top, held)) = next.filter(|(_, held)| climb.share(*held) >= ALSO) else { return String::new() };
+    let next = Way::find(namer, climb, (Some(top), held), climb.weight(held) * COMMON);
+    format!("{:.0} % by {}", climb.share(next.samples) * 100.0, next.text)
 }

@@ -166,7 +166,7 @@ impl<'a> Filler<'a, '_> {
             }
             self.links.refresh(self.types);
             for Loaded { pool, tags: part, .. } in &loaded {
-                search.added(pool, &tags[part.clone()], self.types.all.len());
+                search.added(pool, &tags[part.clone()], self.types);
             }
             search.grow(&self.out.index);
             search.beside((first.address, last.address + last.size), last.size);

@@ -2,19 +2,72 @@
 //!
 //! Constant mistakes of a single scan (a native block given to the wrong type) cancel out here.
 
-use crate::report::{Difference, Kind, KindGrowth, Scan, Suspect, SuspectGrowth, TypeGrowth, TypeUse};
+use crate::report::{
+    Difference, Holders, Kind, KindGrowth, Scan, Suspect, SuspectGrowth, TypeGrowth, TypeUse,
+};
 use lowtide_model::{ByteDelta, Bytes};
 use std::collections::BTreeMap;
 
+/// Where none of some samples is of a sort, as much as three of them stand for still can be, in one case of twenty.
+const ROOM: f64 = 3.0;
+
 /// From `before` to `after`.
 pub fn diff(before: &Scan, after: &Scan) -> Difference {
+    let types = types(&before.types, &after.types);
     Difference {
         rss_bytes: after.rss_bytes.since(before.rss_bytes),
         kinds: kinds(before, after),
-        types: types(&before.types, &after.types),
+        holders: holders(&types, &after.holders),
+        types,
         suspects: suspects(&before.suspects, &after.suspects),
         doubt: doubt(before, after),
     }
+}
+
+/// Who holds the types that grew.
+fn holders(grown: &[TypeGrowth], held: &[Holders]) -> Vec<Holders> {
+    let growth = |found: &Holders| {
+        let row = grown.iter().find(|row| row.name == found.name && row.module == found.module)?;
+        u64::try_from(row.bytes()).ok().filter(|bytes| *bytes > 0)
+    };
+    let told = |found: &Holders| {
+        let (grown, mut found) = (growth(found)?, found.clone());
+        if !found.new {
+            let bytes = found.bytes.as_f64();
+            let unit = bytes / found.samples.max(1) as f64;
+            doubt_holder(&mut found, DrawnFrom { bytes, unit }, grown);
+        }
+        Some(found)
+    };
+    held.iter().filter_map(told).collect()
+}
+
+/// What samples were drawn from: how many bytes, and for how many each stands that is no larger.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DrawnFrom {
+    pub(crate) bytes: f64,
+    pub(crate) unit: f64,
+}
+
+/// Names no holder of growth that may not have grown. Of the bytes that samples were drawn from, those that are not growth were there
+/// before, or came for others that went. Only who holds more than those is sure to hold more than before.
+pub(crate) fn doubt_holder(holders: &mut Holders, from: DrawnFrom, grown: u64) {
+    let grown = grown as f64;
+    let elsewhere = (1.0 - holders.share) * from.bytes;
+    let by_chance = ROOM * from.unit + 2.0 * (elsewhere * from.unit).sqrt();
+    let none = holders.samples == 0;
+    if !none && (holders.text.is_empty() || elsewhere + by_chance < grown) {
+        return;
+    }
+    let why = if !holders.new {
+        "it is not known which of them are new, and most were there before"
+    } else if none || ROOM * from.unit >= grown {
+        "too few of the new ones are among those that were looked at"
+    } else {
+        "about as many went as came"
+    };
+    holders.doubt = format!("who holds what grew cannot be told: {why}");
+    (holders.path, holders.text, holders.also) = Default::default();
 }
 
 fn kinds(before: &Scan, after: &Scan) -> Vec<KindGrowth> {
@@ -45,8 +98,7 @@ pub(crate) fn types(before: &[TypeUse], after: &[TypeUse]) -> Vec<TypeGrowth> {
         })
         .filter(|row| row.count != 0 || row.own_bytes != ByteDelta(0) || row.owned_bytes != ByteDelta(0))
         .collect();
-    grown
-        .sort_by_key(|row| std::cmp::Reverse((row.own_bytes.0.saturating_add(row.owned_bytes.0), row.count)));
+    grown.sort_by_key(|row| std::cmp::Reverse((row.bytes(), row.count)));
     grown
 }
 
@@ -93,6 +145,7 @@ mod tests {
             own_bytes: Bytes(own),
             owned_bytes: Bytes(owned),
             absent_bytes: Bytes::ZERO,
+            seen: crate::Seen::default(),
         }
     }
 
@@ -105,6 +158,24 @@ mod tests {
         assert_eq!(names, [("Grew", 3), ("New", 1), ("Gone", -2)]);
         assert_eq!(grown[0].owned_bytes, ByteDelta(900));
         assert_eq!(grown[2].own_bytes, ByteDelta(-100));
+    }
+
+    fn doubted(share: f64, (bytes, unit): (f64, f64), grown: u64) -> Holders {
+        let mut held = Holders { text: "list".into(), new: true, samples: 64, share, ..Holders::default() };
+        doubt_holder(&mut held, DrawnFrom { bytes, unit }, grown);
+        held
+    }
+
+    #[test]
+    fn a_holder_is_named_only_if_what_hangs_elsewhere_is_less_than_what_grew() {
+        assert_eq!(doubted(1.0, (640.0, 10.0), 640).text, "list", "all of it is new");
+        assert_eq!(doubted(0.7, (640.0, 10.0), 640).text, "list");
+        assert_eq!(doubted(1.0, (640.0, 10.0), 40).text, "list", "most came for others");
+        let told = doubted(0.97, (640.0, 10.0), 40);
+        assert!(told.text.is_empty() && told.doubt.ends_with("about as many went as came"), "{told:?}");
+        let told = doubted(1.0, (40.0, 20.0), 40);
+        assert!(told.text.is_empty() && told.doubt.contains("too few"), "{told:?}");
+        assert_eq!(doubted(1.0, (64e6, 1e6), 64_000_000).text, "list", "one large one is no chance");
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod each;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use each::{Look, Pool, Visit};
+pub(crate) use each::{Pool, Visit};
 
 use crate::directory::{Directory, EXPECTED, HAS_RAW, QUIET};
 use crate::ranked::Ranked;

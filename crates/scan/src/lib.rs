@@ -6,6 +6,7 @@
 //! reported as [`Coverage`], never guessed. Not here: opening a process, ELF files, how a report looks.
 
 mod above;
+mod agree;
 mod attributes;
 mod beside;
 mod cache;
@@ -36,6 +37,7 @@ mod reach;
 mod reader;
 mod report;
 mod scan;
+mod seen;
 mod stacks;
 mod suspects;
 mod tags;
@@ -52,3 +54,4 @@ pub use report::{
     Native, Python, SCHEMA, Scan, SizeUse, Suspect, SuspectGrowth, TensorUse, TypeGrowth, TypeUse,
 };
 pub use scan::scan;
+pub use seen::Seen;

@@ -161,7 +161,7 @@ impl Default for Settings {
             climbs: 3,
             suspects: true,
             before: None,
-            samples: 48,
+            samples: 64,
             levels: 40,
         }
     }

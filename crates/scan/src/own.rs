@@ -68,7 +68,7 @@ pub(crate) struct Search {
     natives: Natives,
     window: Window,
     edges: Option<Edges>,
-    pub(crate) samples: Option<Samples>,
+    samples: Samples,
     found: Owned,
     /// Whether a word led into a pool that was not read yet, and the blocks that had one.
     unread: bool,
@@ -108,7 +108,7 @@ struct Source {
 
 impl Search {
     /// `remember` is own memory for remembering who leads to whom, where that is asked for; `most` is all that may be used.
-    pub(crate) fn new(remember: Option<u64>, most: u64, limit: u64) -> Self {
+    pub(crate) fn new(remember: Option<u64>, most: u64, limit: u64, samples: Samples) -> Self {
         Self {
             claims: Claims::default(),
             spare: Frontier::default(),
@@ -116,7 +116,7 @@ impl Search {
             natives: Natives::new(most / NATIVES_SHARE),
             window: Window::for_scattered(64 << 10),
             edges: remember.map(Edges::new),
-            samples: remember.map(|_| Samples::new()),
+            samples,
             found: Owned {
                 levels: 0,
                 cut: false,
@@ -137,17 +137,13 @@ impl Search {
     /// All that is not in pools was added to the index.
     pub(crate) fn begin(&mut self, around: Around<'_, '_>) {
         self.outside = around.index.slots() as u32;
+        self.samples.take(around.index, around.types);
         self.grow(around.index);
-        if let (Some(samples), Some(edges)) = (self.samples.as_mut(), self.edges.as_mut()) {
-            samples.take(around.index, around.types.all.len(), edges);
-        }
     }
 
     /// A pool was added to the index.
-    pub(crate) fn added(&mut self, pool: &Pool, tags: &[Tag], types: usize) {
-        if let Some(samples) = self.samples.as_mut() {
-            samples.take_pool(pool, tags, types);
-        }
+    pub(crate) fn added(&mut self, pool: &Pool, tags: &[Tag], types: &Types<'_>) {
+        self.samples.take_pool(pool, tags, types);
     }
 
     /// Some pools were added to the index and are going to be followed.
@@ -156,9 +152,9 @@ impl Search {
         self.claims.grow(slots);
         self.again.grow(slots);
         self.late.grow(slots);
-        if let (Some(samples), Some(edges)) = (self.samples.as_mut(), self.edges.as_mut()) {
+        if let Some(edges) = self.edges.as_mut() {
             edges.grow(slots);
-            samples.ask(edges);
+            self.samples.ask(edges);
         }
     }
 
@@ -376,7 +372,7 @@ impl Search {
     }
 
     /// Claims what blocks that are owned lead to, level by level: what was owned by objects first. It may read `most_read` bytes.
-    pub(crate) fn levels(mut self, around: Around<'_, '_>, most_read: u64) -> (Owned, Option<Samples>) {
+    pub(crate) fn levels(mut self, around: Around<'_, '_>, most_read: u64) -> (Owned, Samples) {
         self.spare.grow(around.index.slots());
         self.natives.finish();
         let limit = around.reader.effort().saturating_add(most_read);

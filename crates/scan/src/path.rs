@@ -9,12 +9,14 @@ use crate::types::{Family, Type, Version};
 /// Where a climb ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Top {
-    /// The last node on the way up.
-    node: u32,
+    /// The first node that is not on the way up any more, if there is one.
+    pub(crate) end: Option<u32>,
+    /// Which samples it holds.
+    pub(crate) samples: u64,
     /// A name a person knows: `global DATASET of module data`.
-    name: String,
+    pub(crate) name: String,
     /// What kind of thing that is, for the last step.
-    what: &'static str,
+    pub(crate) what: &'static str,
 }
 
 impl std::fmt::Display for Top {
@@ -32,7 +34,7 @@ const MOST_MEMBERS: u64 = 256;
 /// Locals of a function that are looked at.
 const MOST_LOCALS: u64 = 512;
 /// Equal steps from which on a chain is not written out.
-const SHORT: usize = 4;
+pub(crate) const SHORT: usize = 4;
 /// Offsets in a code object: names of locals, name of the function.
 const CODE_NEW: (u64, u64) = (96, 128);
 const CODE_OLD: (u64, u64) = (72, 112);
@@ -79,7 +81,7 @@ impl Namer<'_, '_> {
 
     /// The names under which a node ends the climb (a module's namespace, a class, a frame), with the samples
     /// that hang on each.
-    pub(crate) fn tops(&self, climb: &Climb, number: u32) -> Vec<(Top, u64)> {
+    pub(crate) fn tops(&self, climb: &Climb, number: u32) -> Vec<Top> {
         let Some((node, found)) =
             climb.nodes.get(number as usize).and_then(|node| Some((node, self.kind(node)?)))
         else {
@@ -88,9 +90,10 @@ impl Namer<'_, '_> {
         let at = self.begin(node);
         match found.family() {
             Family::Dict => self.globals(climb, number, at).unwrap_or_default(),
-            Family::Type => self.class(node, at).map(|top| (top, node.samples)).into_iter().collect(),
+            Family::Type => self.class(node, number, at).into_iter().collect(),
             Family::Other if self.is_old_frame(found) => {
-                self.old_local(node, found, at).map(|top| (top, node.samples)).into_iter().collect()
+                let local = |place| self.old_local_at(found, at, place);
+                each_place(climb, number, "local", local)
             }
             Family::Int | Family::List | Family::Tuple | Family::Bytes | Family::Str | Family::Other => {
                 Vec::new()
@@ -99,36 +102,21 @@ impl Namer<'_, '_> {
     }
 
     /// The globals of a module, if this dict is its namespace.
-    fn globals(&self, climb: &Climb, number: u32, at: u64) -> Option<Vec<(Top, u64)>> {
-        let (reader, version) = (self.ground.reader, self.version());
-        let module = names::text_in_dict(reader, version, at, "__name__")?;
-        let node = climb.nodes.get(number as usize)?;
-        // Where the table is new and in no block, the entries are the dict's own.
-        let table = if in_new_table(node) { number } else { node.below?.0 };
-        let first = climb.nodes.get(table as usize)?.below.map(|(below, at)| (table, below, at));
-        let mut ways: Vec<(u64, u32, u64)> = Vec::new();
-        for (_, below, place) in first.iter().chain(climb.more.iter().filter(|way| way.0 == table)) {
-            let samples = climb.nodes[*below as usize].samples;
-            match ways.iter_mut().find(|way| way.0 == *place) {
-                Some(way) => way.2 |= samples,
-                None => ways.push((*place, *below, samples)),
-            }
-        }
-        let top = |(place, node, samples): (u64, u32, u64)| {
+    fn globals(&self, climb: &Climb, number: u32, at: u64) -> Option<Vec<Top>> {
+        let module = names::text_in_dict(self.ground.reader, self.version(), at, "__name__")?;
+        let name = |place: u64| {
             let key = self.text(self.word(place.checked_sub(8)?)?)?;
-            Some((Top { node, name: format!("global {key} of module {module}"), what: "module" }, samples))
+            Some(format!("global {key} of module {module}"))
         };
-        Some(ways.into_iter().filter_map(top).collect())
+        // Where the table is new and in no block, the entries are the dict's own.
+        let is_table = |below: &u32| climb.nodes[*below as usize].kind.is_none();
+        let tables = climb.below(number).filter(is_table).chain([number]);
+        Some(tables.flat_map(|table| each_place(climb, table, "module", name)).collect())
     }
 
-    fn class(&self, node: &Node, at: u64) -> Option<Top> {
+    fn class(&self, node: &Node, number: u32, at: u64) -> Option<Top> {
         let name = self.ground.reader.text(self.word(at + 24)?)?;
-        Some(Top { node: node.below?.0, name: format!("class {name}"), what: "class" })
-    }
-
-    fn old_local(&self, node: &Node, found: &Type, at: u64) -> Option<Top> {
-        let (below, place) = node.below?;
-        Some(Top { node: below, name: self.old_local_at(found, at, place)?, what: "local" })
+        Some(Top { end: Some(number), samples: node.samples, name: format!("class {name}"), what: "class" })
     }
 
     fn old_local_at(&self, found: &Type, at: u64, place: u64) -> Option<String> {
@@ -141,8 +129,9 @@ impl Namer<'_, '_> {
     }
 
     /// The local at an address in the memory where frames of running functions lie.
-    pub(crate) fn local(&self, at: u64, node: u32) -> Option<Top> {
-        self.local_after(0, at).map(|name| Top { node, name, what: "local" })
+    pub(crate) fn local(&self, climb: &Climb, at: u64, below: u32) -> Option<Top> {
+        let samples = climb.nodes[below as usize].samples;
+        self.local_after(0, at).map(|name| Top { end: None, samples, name, what: "local" })
     }
 
     /// The name of the local at an address, whose frame begins no earlier than `least`: in an object that has its frame
@@ -174,22 +163,39 @@ impl Namer<'_, '_> {
         Some(format!("local {local} of function {function}"))
     }
 
-    /// Through what a node holds the one below: `['key']`, `.attribute`.
-    pub(crate) fn through(&self, climb: &Climb, number: u32) -> Option<String> {
-        let node = climb.nodes.get(number as usize)?;
-        let (below, place) = node.below?;
-        let found = self.kind(node)?;
-        let (at, lower) = (self.begin(node), climb.nodes.get(below as usize)?);
+    /// How the object at `at` of a way (from above) holds the next one.
+    fn link<'c>(&'c self, climb: &'c Climb, way: &[u32], at: usize) -> Option<Link<'c>> {
+        let node = |at: usize| way.get(at).and_then(|number| climb.nodes.get(*number as usize));
+        let (node, lower, further) = (node(at)?, node(at + 1)?, node(at + 2));
+        let (_, place) = lower.above?;
         // Through a raw block the word that matters is the one inside it.
-        let inner = if lower.kind.is_none() { lower.below.map(|(_, inside)| inside) } else { None };
-        if node.many || (lower.kind.is_none() && lower.many) {
-            return None;
+        let inside = further.filter(|_| lower.kind.is_none()).and_then(|further| further.above);
+        let apart = !(node.slot.start..node.slot.end).contains(&place);
+        Some(Link { node, found: self.kind(node)?, place, lower, inside: inside.map(|(_, at)| at), apart })
+    }
+
+    /// Tells the places apart through which objects of one type hold others: the key of a dict, else where the word is.
+    pub(crate) fn place(&self, climb: &Climb, way: &[u32], at: usize) -> u64 {
+        let Some(link) = self.link(climb, way, at) else { return 0 };
+        let (begin, is_dict) = (self.begin(link.node), link.found.family() == Family::Dict);
+        let key = |value: u64| value.checked_sub(8).and_then(|key| self.word(key)).unwrap_or_default();
+        match link.inside {
+            Some(inside) if is_dict && self.word(begin + DICT_VALUES) == Some(0) => key(inside),
+            Some(inside) => inside.wrapping_sub(link.lower.slot.start),
+            None if is_dict && link.apart => key(link.place),
+            None => link.place.wrapping_sub(begin),
         }
-        match (found.family(), inner) {
+    }
+
+    /// Through what the object at `at` of a way holds the next one: `['key']`, `.attribute`.
+    fn through(&self, climb: &Climb, way: &[u32], at: usize) -> Option<String> {
+        let Link { node, found, place, lower, inside, apart } = self.link(climb, way, at)?;
+        let at = self.begin(node);
+        match (found.family(), inside) {
             (Family::Dict, Some(inside)) => self.dict_key(at, lower, inside).map(|key| format!("['{key}']")),
             (_, Some(inside)) => self.split_attribute(found, place, inside).map(|name| format!(".{name}")),
-            (Family::Dict, None) if in_new_table(node) => self.key_at(place).map(|key| format!("['{key}']")),
-            (_, None) if in_new_table(node) => None,
+            (Family::Dict, None) if apart => self.key_at(place).map(|key| format!("['{key}']")),
+            (_, None) if apart => None,
             (_, None) => {
                 let attribute = self.attribute(found, at, place).map(|name| format!(".{name}"));
                 let local = || {
@@ -271,81 +277,73 @@ impl Namer<'_, '_> {
         })
     }
 
-    /// A step of the way that `agreed` go: what holds other samples only is none of its business.
-    fn step(&self, climb: &Climb, number: u32, agreed: u64) -> Option<HolderStep> {
-        let node = climb.nodes.get(number as usize)?;
+    /// The object at `at` of a way, one of `count` such; through what it holds the next one only where that is `named`.
+    pub(crate) fn step(
+        &self,
+        climb: &Climb,
+        (way, at): (&[u32], usize),
+        count: u64,
+        named: bool,
+    ) -> Option<HolderStep> {
+        let node = climb.nodes.get(*way.get(at)? as usize)?;
         let found = self.kind(node)?;
-        let same = |other: &&Node| {
-            other.level == node.level && other.kind == node.kind && other.samples & agreed != 0
-        };
-        let count = climb.nodes.iter().filter(same).count() as u64;
         let entries = matches!(found.family(), Family::List | Family::Dict | Family::Tuple)
             .then(|| self.word(self.begin(node) + DICT_USED))
             .flatten();
+        let through = if named { self.through(climb, way, at) } else { None };
         Some(HolderStep {
             name: found.name.clone(),
             module: found.module.clone(),
-            through: self.through(climb, number).unwrap_or_default(),
+            through: through.unwrap_or_default(),
             count,
             entries: entries.filter(|_| count == 1),
         })
     }
 }
 
-/// Whether a container holds the one below in a table that is in no block.
-fn in_new_table(node: &Node) -> bool {
-    node.below.is_some_and(|(_, place)| !(node.slot.start..node.slot.end).contains(&place))
+/// A name for each place of a node that holds something.
+fn each_place(
+    climb: &Climb,
+    number: u32,
+    what: &'static str,
+    name: impl Fn(u64) -> Option<String>,
+) -> Vec<Top> {
+    let top = |below: u32| {
+        let node = climb.nodes[below as usize];
+        let name = name(node.above?.1)?;
+        Some(Top { end: Some(number), samples: node.samples, name, what })
+    };
+    climb.below(number).filter_map(top).collect()
 }
 
-/// The objects from `from` down to a sample, lowest first.
-fn steps(namer: &Namer<'_, '_>, climb: &Climb, from: u32) -> Vec<HolderStep> {
-    let agreed = climb.nodes.get(from as usize).map_or(0, |node| node.samples);
-    let mut steps = Vec::new();
-    let mut at = Some(from);
-    while let Some(number) = at {
-        steps.extend(namer.step(climb, number, agreed));
-        at = climb.nodes.get(number as usize).and_then(|node| node.below).map(|(below, _)| below);
-    }
-    steps.reverse();
-    steps
-}
-
-/// Steps and one line for a climb that ended at `top`.
-pub(crate) fn describe(namer: &Namer<'_, '_>, climb: &Climb, top: &Top) -> (Vec<HolderStep>, String) {
-    let mut path = steps(namer, climb, top.node);
-    let text = line(&path, Some(&top.name));
-    path.push(HolderStep {
-        name: top.what.to_owned(),
-        through: top.name.clone(),
-        count: 1,
-        ..HolderStep::default()
-    });
-    (path, text)
-}
-
-/// The same for a climb that ended nowhere: the way to the lowest node that holds most samples.
-pub(crate) fn common(namer: &Namer<'_, '_>, climb: &Climb) -> (Vec<HolderStep>, String) {
-    let numbered = climb.nodes.iter().enumerate().filter(|(_, node)| node.kind.is_some() && node.level > 0);
-    let most = numbered.max_by_key(|(_, node)| (node.samples.count_ones(), std::cmp::Reverse(node.level)));
-    // What leads to a few of them only tells nothing of the rest.
-    let most = most.filter(|(_, node)| node.samples.count_ones() * 2 >= climb.all.count_ones());
-    let path = most.map_or_else(Vec::new, |(number, _)| steps(namer, climb, number as u32));
-    let text = line(&path, None);
-    (path, text)
+/// An object, and by which word it holds what is below.
+struct Link<'c> {
+    node: &'c Node,
+    found: &'c Type,
+    place: u64,
+    /// The block below, and where the word is in it where that is no object.
+    lower: &'c Node,
+    inside: Option<u64>,
+    /// Whether a container holds it in a table that is in no block.
+    apart: bool,
 }
 
 /// `ImagingCore <- Image.im <- dict['image'] <- list of 663 <- global ROWS of module data`
-fn line(path: &[HolderStep], top: Option<&str>) -> String {
+pub(crate) fn line(path: &[HolderStep], top: Option<&str>) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut key = None;
     for (at, step) in path.iter().enumerate() {
         let owner = path.get(at + 1).filter(|owner| owner.through == ".__dict__");
-        if owner.is_some() && step.through.starts_with("['") {
+        if owner.is_some() && (step.through.is_empty() || step.through.starts_with("['")) {
             // An instance's own dict is part of the instance.
             key = Some(step.through.trim_matches(|c| "[]'".contains(c)));
             continue;
         }
-        let through = key.take().map_or_else(|| step.through.clone(), |key| format!(".{key}"));
+        let through = match key.take() {
+            None => step.through.clone(),
+            Some("") => String::new(),
+            Some(key) => format!(".{key}"),
+        };
         let entries = step.entries.map_or(String::new(), |entries| format!(" of {entries}"));
         parts.push(format!("{}{through}{entries}", step.name));
     }

@@ -2,6 +2,7 @@
 //!
 //! Types, sizes and names only: no value of the user's data is ever in here.
 
+use crate::seen::Seen;
 use lowtide_model::{ByteDelta, Bytes};
 use serde::{Deserialize, Serialize};
 
@@ -120,6 +121,9 @@ pub struct TypeUse {
     pub owned_bytes: Bytes,
     /// Bytes they own that are allocated but not resident: never written, or swapped out.
     pub absent_bytes: Bytes,
+    /// Where some of them are, for a later scan to know which are new.
+    #[serde(default, skip_serializing_if = "Seen::is_empty")]
+    pub seen: Seen,
 }
 
 impl TypeUse {
@@ -254,17 +258,23 @@ pub struct Holders {
     pub count: u64,
     /// What they hold together.
     pub bytes: Bytes,
+    /// Whether only such instances were climbed from that were not there in the scan before.
+    #[serde(default)]
+    pub new: bool,
     /// Instances climbed from.
     pub samples: u64,
     /// From the objects up; the last one is the name a person knows.
     pub path: Vec<HolderStep>,
     /// The path as one line: `ImagingCore <- Image.im <- dict['image'] <- list of 663 <- global ROWS of module data`.
     pub text: String,
-    /// Sampled instances this path holds.
+    /// Sampled instances that are held in this way, all of it.
     #[serde(default)]
     pub agree: u64,
     /// Share of their bytes, 0 to 1: a large instance counts for more than a small one.
     pub share: f64,
+    /// The next way by which many of the others are held, and their share; empty where there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub also: String,
     /// Why there is no single holder; empty when there is one.
     pub doubt: String,
 }
@@ -308,6 +318,9 @@ pub struct Difference {
     pub types: Vec<TypeGrowth>,
     /// By suspect.
     pub suspects: Vec<SuspectGrowth>,
+    /// Who holds what grew: of those in the newer scan, with what is doubtful about them because of the older one.
+    #[serde(default)]
+    pub holders: Vec<Holders>,
     /// What makes the difference doubtful.
     pub doubt: Vec<String>,
 }
@@ -334,6 +347,13 @@ pub struct TypeGrowth {
     pub own_bytes: ByteDelta,
     /// Owned resident bytes.
     pub owned_bytes: ByteDelta,
+}
+
+impl TypeGrowth {
+    /// Own and owned together.
+    pub fn bytes(&self) -> i64 {
+        self.own_bytes.0.saturating_add(self.owned_bytes.0)
+    }
 }
 
 /// How a suspect changed.

@@ -45,13 +45,14 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
     let resident = layout.resident.total();
     let remember = (settings.climbs > 0).then_some(settings.most_own_bytes.0 / 2);
     let limit = reader.effort().saturating_add(resident.saturating_mul(OWN_READS));
-    let mut search = Search::new(remember, settings.most_own_bytes.0, limit);
+    let mut search = Search::new(remember, settings.most_own_bytes.0, limit, Samples::new(settings));
     let contents = contents(&reader, &layout, (&mut types, &mut links), &mut search, settings);
     reader.refresh();
     let around = Around { reader: &reader, index: &contents.index, types: &types, links: &links };
-    let (owned, samples) = search.levels(around, resident.saturating_mul(OWN_READS));
-    let totals = totals(&layout, &contents, &mut types);
-    let rows = Totals::types(&types);
+    let (owned, mut samples) = search.levels(around, resident.saturating_mul(OWN_READS));
+    let totals = totals(&layout, &contents, &mut types, &mut samples);
+    let mut rows = Totals::types(&types);
+    samples.remember(&contents.index, &types, &mut rows);
     let outside = layout.outside();
     let ground = Ground {
         reader: &reader,
@@ -67,8 +68,11 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
         set_type: facts.symbol("PySet_Type"),
     };
     reader.refresh();
-    let ways = samples.as_ref().zip(owned.graph.as_ref());
-    let (holders, tree_bytes) = ways.map(|ways| holders(&ground, ways, &rows, settings)).unwrap_or_default();
+    let (holders, tree_bytes) = owned
+        .graph
+        .as_ref()
+        .map(|graph| holders(&ground, (&samples, graph), &rows, settings))
+        .unwrap_or_default();
     let suspects =
         if settings.suspects { suspects(&ground, owned.graph.as_ref(), &owned.places) } else { Vec::new() };
     let mut scan = Scan {
@@ -85,7 +89,7 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
     };
     mappings::account(&mut scan, memory, facts, &layout, &totals);
     scan.cost = cost(&reader, &layout, &contents);
-    scan.cost.own_bytes = scan.cost.own_bytes.saturating_add(Bytes(tree_bytes));
+    scan.cost.own_bytes = scan.cost.own_bytes.saturating_add(Bytes(tree_bytes + samples.own_bytes()));
     scan
 }
 

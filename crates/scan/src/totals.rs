@@ -1,8 +1,9 @@
 //! Sums over the index: by type, by arena, by size.
 
 use crate::contents::Contents;
-use crate::index::{CACHED, CHUNK_HEAD, Home, Look, RAW, Slot, Tag, Visit, object_of, owner_of};
+use crate::index::{CACHED, CHUNK_HEAD, Home, RAW, Slot, Tag, Visit, object_of, owner_of};
 use crate::layout::Layout;
+use crate::presample::Samples;
 use crate::reader::Resident;
 use crate::report::{Arena, Native, SizeUse, TypeUse};
 use crate::types::Types;
@@ -36,15 +37,20 @@ pub(crate) struct Totals {
     sizes: FxHashMap<u64, (u64, u64)>,
 }
 
-/// Goes over all blocks once.
-pub(crate) fn totals(layout: &Layout, contents: &Contents, types: &mut Types<'_>) -> Totals {
+/// Goes over all blocks once, and draws from those that are owned.
+pub(crate) fn totals(
+    layout: &Layout,
+    contents: &Contents,
+    types: &mut Types<'_>,
+    samples: &mut Samples,
+) -> Totals {
     let mut sum = Totals {
         pools: contents.pools.resident.saturating_sub(contents.pools.lost),
         heaps: contents.arenas.values().map(|arena| arena.resident).sum(),
         lost: contents.pools.lost + contents.arenas.values().map(|arena| arena.walk.lost).sum::<u64>(),
         ..Totals::default()
     };
-    contents.index.visit(&mut Summing { sum: &mut sum, resident: &layout.resident, types });
+    contents.index.visit(&mut Summing { sum: &mut sum, resident: &layout.resident, types, samples });
     sum
 }
 
@@ -52,17 +58,17 @@ struct Summing<'s, 't> {
     sum: &'s mut Totals,
     resident: &'s Resident,
     types: &'s mut Types<'t>,
+    samples: &'s mut Samples,
 }
 
 impl Visit for Summing<'_, '_> {
     /// Blocks of pools are small: no need to look at each.
-    fn pool(&mut self, bytes: u64, tags: &[(Tag, u32)]) -> Look {
+    fn pool(&mut self, bytes: u64, tags: &[(Tag, u32)]) {
         for (tag, count) in tags {
             let count = u64::from(*count);
             let alike = Alike { count, size: bytes, bytes: bytes * count, here: bytes * count };
             self.sum.add(self.types, (alike, *tag, Home::Pool));
         }
-        Look::Pass
     }
 
     fn block(&mut self, slot: Slot, tag: Tag, home: Home) {
@@ -72,6 +78,7 @@ impl Visit for Summing<'_, '_> {
         };
         let size = slot.end - start;
         let here = if size < SMALL { size } else { self.resident.within(start, slot.end) };
+        owner_of(tag).into_iter().for_each(|kind| self.samples.owned(kind, slot, here));
         self.sum.add(self.types, (Alike { count: 1, size, bytes: size, here }, tag, home));
     }
 }

@@ -8,7 +8,7 @@ use crate::above::Above;
 use crate::climb::{Ground, object_at};
 use crate::edges::{Cursors, Graph, What};
 use crate::frontier::Frontier;
-use crate::index::object_of;
+use crate::index::{Index, object_of, owner_of};
 use crate::links::Lead;
 use crate::moved::Moved;
 use crate::names;
@@ -150,6 +150,7 @@ impl Search<'_, '_, '_, '_> {
             window.words(ground.reader, range, |at, stored| {
                 if let Some(slot) = ground.links.target(ground.index, stored & !3)
                     && !self.tree.is_reached(slot.id)
+                    && !(self.wanted.contains(slot.id) && is_foreign(ground.index, slot.id, None))
                 {
                     self.root(slot.id);
                     self.wanted.remove(slot.id);
@@ -197,7 +198,10 @@ impl Search<'_, '_, '_, '_> {
         let Self { tree, next, wanted, met, stale, moved, .. } = self;
         let graph = tree.graph;
         let Some(above) = graph.lists.number(id) else { return };
-        let kind = object_of(self.ground.index.tag(id));
+        let index = self.ground.index;
+        let tag = index.tag(id);
+        let kind = object_of(tag);
+        let owner = kind.or_else(|| owner_of(tag));
         let what = if kind.is_some() { What::Object } else { What::Other };
         let container = kind.and_then(|kind| self.ground.links.get(kind)).is_some_and(Lead::has_table);
         let tables = self.ground.tables;
@@ -207,6 +211,9 @@ impl Search<'_, '_, '_, '_> {
                 return;
             }
             if !stale.is_empty() && stale.contains(&(id, below)) {
+                return;
+            }
+            if wanted.contains(below) && is_foreign(index, below, owner) {
                 return;
             }
             if let Some(number) = graph.lists.number(below) {
@@ -223,4 +230,12 @@ impl Search<'_, '_, '_, '_> {
         graph.below(id, what, cursors, &mut lead);
         moved.below(id).iter().copied().for_each(lead);
     }
+}
+
+/// Whether a block that is asked for belongs to another type than `by`, whose word leads to it.
+///
+/// Why: a block of data is met from anywhere, by a word that is left from before or by chance. Who owns it was found with more care
+/// (`claims.rs`), and there a block of the owner's, or the owner, leads to each of its blocks.
+fn is_foreign(index: &Index, below: u32, by: Option<u32>) -> bool {
+    owner_of(index.tag(below)).is_some_and(|owner| by != Some(owner))
 }

@@ -3,7 +3,7 @@
 mod live;
 mod targets;
 
-use lowtide_scan::Settings;
+use lowtide_scan::{Seen, Settings, TypeUse};
 use targets::{MALLINFO, Target, pythons, random_name};
 
 /// Programs that hold 20 MB each, and the end of the path that must be printed.
@@ -129,6 +129,189 @@ fn the_holder_is_named_as_its_author_named_it() {
             assert!(held.text.contains(&end), "{}: {} does not say {end}", python.display(), held.text);
             assert!(held.share > 0.9 && held.doubt.is_empty(), "{held:?}");
         }
+    }
+}
+
+/// The same types as a file has them.
+fn saved(types: &[TypeUse]) -> serde_json::Result<Vec<TypeUse>> {
+    serde_json::from_str(&serde_json::to_string(types)?)
+}
+
+/// A dataset that stays, and a leak of the same type: `FILL` makes some, `AGAIN` what comes in the second step.
+const LEAK: &str = "
+class Owner:
+    def __init__(s): s.NAME = []
+def fill(count): return [FILL for i in range(count)]
+STAYS = fill(COUNT)
+NAME = Owner()
+NAME.NAME += fill(3)
+gc.collect(); say(); wait()
+AGAIN
+say(); wait()
+";
+
+fn leak(name: &str, fill: &str, count: &str, again: &str) -> String {
+    let text = LEAK.replace("AGAIN", again).replace("FILL", fill).replace("COUNT", count);
+    format!("{MALLINFO}{}", text.replace("STAYS", &format!("stays{name}")).replace("NAME", name))
+}
+
+#[test]
+fn the_holder_of_what_grew_is_that_of_the_new_ones_not_of_what_was_there() {
+    let leaks = [
+        ("bytearray", "bytearray(40_000)", "1000", 150),
+        ("str", "'a text that is %030d' % (i + 10 ** 20)", "300_000", 30_000),
+        ("float", "float(i)", "300_000", 30_000),
+    ];
+    for python in pythons() {
+        for (kind, fill, count, more) in leaks {
+            let name = random_name("grown");
+            let program = leak(&name, fill, count, &format!("NAME.NAME += fill({more})"));
+            let mut target = Target::start(&python, &program);
+            let before = target.scan().types;
+            target.step();
+            let scan_after =
+                |types| target.scan_with(&Settings { before: Some(types), ..Settings::default() });
+            let after = scan_after(saved(&before).expect("what was saved is read"));
+            let held = after.holders.iter().find(|held| held.name == kind).expect("it grew");
+            let end =
+                format!("{kind} <- list of {} <- Owner.{name} <- global {name} of module __main__", more + 3);
+            let place = python.display();
+            assert!(held.text == end && held.new && held.share > 0.95, "{place}: {held:?}");
+            assert!(held.agree > 10 && held.doubt.is_empty(), "{place}: {held:?}");
+            // A file that does not say what was seen: no holder is better than a wrong one.
+            let old = before.iter().map(|row| TypeUse { seen: Seen::default(), ..row.clone() });
+            let after = scan_after(old.collect());
+            let held = after.holders.iter().find(|held| held.name == kind).expect("it grew");
+            assert!(held.text.is_empty() && held.doubt.contains("cannot be told"), "{place}: {held:?}");
+        }
+    }
+}
+
+#[test]
+fn what_comes_and_goes_is_not_called_the_holder_of_what_grew() {
+    for python in pythons() {
+        let name = random_name("grown");
+        let again = "keep = fill(1100); STAYS[:] = keep[:1000]; del keep; NAME.NAME += fill(20)";
+        let mut target = Target::start(&python, &leak(&name, "bytearray(40_000)", "1000", again));
+        let before = target.scan();
+        target.step();
+        let after = target.scan_with(&Settings { before: Some(before.types.clone()), ..Settings::default() });
+        let held = after.holders.iter().find(|held| held.name == "bytearray").expect("it grew");
+        assert!(held.new && !held.text.contains("stays"), "{}: {held:?}", python.display());
+        let told = lowtide_scan::diff(&before, &after).holders;
+        assert!(told.iter().any(|told| told == held), "{told:?}");
+    }
+}
+
+#[test]
+fn two_saved_scans_name_no_holder_of_growth_that_need_not_have_grown() {
+    let python = pythons().pop().expect("a Python");
+    let name = random_name("grown");
+    let program = leak(&name, "bytearray(40_000)", "1000", "NAME.NAME += fill(150)");
+    let mut target = Target::start(&python, &program);
+    let before = target.scan();
+    target.step();
+    let after = target.scan();
+    assert!(after.holders[0].text.contains("stays"), "{:?}", after.holders);
+    let told = lowtide_scan::diff(&before, &after).holders;
+    assert!(told[0].text.is_empty() && told[0].doubt.contains("most were there before"), "{told:?}");
+}
+
+#[test]
+fn of_two_holders_the_larger_one_by_bytes_is_named_wherever_it_lies() {
+    let fills = [
+        ("[bytearray(40_000) for _ in range(400)]", "[bytearray(40_000) for _ in range(600)]", 0.6),
+        ("[bytearray(4_000) for _ in range(5000)]", "[bytearray(400_000) for _ in range(75)]", 0.6),
+        ("[bytearray(40_000) for _ in range(700)]", "[bytearray(40_000) for _ in range(300)]", 0.7),
+    ];
+    for python in pythons() {
+        for (first, second, truth) in fills {
+            let name = random_name("part");
+            let program =
+                format!("{MALLINFO}\n{name}a = {first}\n{name}b = {second}\ngc.collect(); say(); wait()\n");
+            let held = Target::start(&python, &program).scan().holders.swap_remove(0);
+            let larger = if second.contains("300") { "a" } else { "b" };
+            let other = if larger == "a" { "b" } else { "a" };
+            let place = python.display();
+            assert!((held.share - truth).abs() < 0.08, "{place}: {held:?}");
+            let name_of = |which: &str| format!("global {name}{which} of module __main__");
+            assert!(held.text.ends_with(&name_of(larger)), "{place}: {held:?}");
+            assert!(held.also.ends_with(&name_of(other)), "{place}: {held:?}");
+        }
+    }
+}
+
+#[test]
+fn samples_agree_only_if_all_of_the_printed_way_is_theirs() {
+    for python in pythons() {
+        let name = random_name("top");
+        let program = format!(
+            r"{MALLINFO}
+class One: pass
+def fill(count): return [bytearray(40_000) for _ in range(count)]
+{name} = One(); {name}.opt = One()
+{name}.opt.state = {{i: dict(average=load) for i, load in enumerate(fill(100))}}
+{name}.data = One(); {name}.data.memo = dict(enumerate(fill(900)))
+{name}.data.memo.update()
+gc.collect(); say(); wait()
+"
+        );
+        let held = Target::start(&python, &program).scan().holders.swap_remove(0);
+        let end =
+            format!("bytearray <- dict of 900 <- One.memo <- One.data <- global {name} of module __main__");
+        let place = python.display();
+        assert!(held.text == end, "{place}: {held:?}");
+        assert!((0.75..0.99).contains(&held.share) && held.agree < held.samples, "{place}: {held:?}");
+    }
+}
+
+#[test]
+fn where_ways_part_the_printed_one_ends_and_its_largest_part_is_told() {
+    for python in pythons() {
+        let name = random_name("top");
+        let program = format!(
+            r"{MALLINFO}
+class One: pass
+def fill(): return [bytearray(40_000) for _ in range(300)]
+{name} = One()
+{name}.a, {name}.b, {name}.c = fill(), dict(enumerate(fill())), tuple(fill())
+gc.collect(); say(); wait()
+"
+        );
+        let held = Target::start(&python, &program).scan().holders.swap_remove(0);
+        let place = python.display();
+        if held.share > 0.9 {
+            assert_eq!(held.text, format!("One <- global {name} of module __main__"), "{place}: {held:?}");
+        } else {
+            // By chance one part of three can be half of the samples.
+            assert!(held.share < 0.6 && held.text.contains("of 300 <- One."), "{place}: {held:?}");
+        }
+        assert!(held.also.contains("300 <- One."), "{place}: {held:?}");
+    }
+}
+
+#[test]
+fn a_block_is_held_by_who_owns_it_not_by_any_word_that_leads_to_it() {
+    for python in pythons() {
+        let [owner, stale, name] = ["Owner", "Stale", "deep"].map(random_name);
+        let program = format!(
+            r"{MALLINFO}
+libc.malloc.restype = ctypes.c_void_p; libc.malloc.argtypes = [ctypes.c_size_t]
+class {owner}(ctypes.c_void_p): pass
+class {stale}(ctypes.c_void_p): pass
+def made(size, fill): at = libc.malloc(size); ctypes.memset(at, fill, size); return at
+def record(value): at = made(64, 0); ctypes.c_uint64.from_address(at).value = value; return at
+block = made(8 << 20, 1)
+{name} = dict(a=dict(b=dict(c=[{owner}(block)])))
+shallow = {stale}(record(record(block)))
+del block
+gc.collect(); say(); wait()
+"
+        );
+        let held = Target::start(&python, &program).scan().holders.swap_remove(0);
+        let way = "list of 1 <- dict['c'] of 1 <- dict['b'] of 1 <- dict['a'] of 1";
+        let end = format!("{owner} <- {way} <- global {name} of module __main__");
+        assert!(held.text == end && held.share > 0.95, "{}: {held:?}", python.display());
     }
 }
 

@@ -68,6 +68,9 @@ struct Holder {
     module: String,
     text: String,
     share: f64,
+    /// Whether only objects were looked at that were not there in the scan before.
+    #[serde(default)]
+    new: bool,
 }
 
 /// The last two scans of each process.
@@ -127,7 +130,9 @@ fn by_type(before: &Told, after: &Told, grown: f64) -> Option<Grown> {
     }
     let holder = after.holders.iter().find(|holder| {
         let same = holder.name == most.name && holder.module == most.module;
-        same && holder.share >= AGREED && !holder.text.is_empty()
+        // One that holds no more than was there before need not have grown.
+        let grew = holder.new || holder.share * most.bytes() > most.bytes() - bytes;
+        same && grew && holder.share >= AGREED && !holder.text.is_empty()
     });
     let name = most.full_name();
     let held = holder.map(|holder| format!(", held by {}", clean(&holder.text))).unwrap_or_default();
@@ -282,6 +287,18 @@ mod tests {
         verdict.tell_scans(Some(told));
         let action = "bound or clear what holds m.Core: list of 663, global DATASET of module train";
         assert_eq!(verdict.advice, [action.to_owned(), format!("give it more; {action}")]);
+    }
+
+    #[test]
+    fn a_holder_of_what_was_there_before_is_not_the_holder_of_what_grew() {
+        let before = report(100_000_000, &[("Core", 80, 80_000_000)], 0);
+        let mut after = report(120_000_000, &[("Core", 100, 100_000_000)], 0);
+        after["holders"][0]["share"] = 0.79.into();
+        let told = grown(&before, &after).unwrap();
+        assert!(!told.sentence.contains("held by"), "{told:?}");
+        after["holders"][0]["new"] = true.into();
+        let told = grown(&before, &after).unwrap();
+        assert!(told.sentence.contains("held by Core <- Image.core"), "{told:?}");
     }
 
     #[test]

@@ -56,14 +56,17 @@ pub(crate) fn scan_text(report: &Report, growth: Option<&Growth>, top: usize) ->
             .unwrap_or_default(),
     );
     if let Some(growth) = growth {
-        text.push_str(&growth_text(growth, scan, top));
+        text.push_str(&growth_text(growth, top));
     }
     text.push_str(&kinds_text(scan));
     text.push_str(&types_text(scan, top));
     if growth.is_none() {
         let worth = |found: &&Holders| found.bytes.as_f64() >= scan.rss_bytes.as_f64() * WORTH_PART;
-        let named: Vec<&Holders> = scan.holders.iter().filter(worth).collect();
-        text.push_str(&holders_text(&named));
+        let what = |found: &Holders| {
+            format!("{} ({} objects, {})", name_of(&found.module, &found.name), found.count, found.bytes)
+        };
+        let named = scan.holders.iter().filter(worth).map(|found| (what(found), found));
+        text.push_str(&holders_text(named));
     }
     text.push_str(&tensors_text(scan, top));
     text.push_str(&native_text(scan, top));
@@ -73,7 +76,7 @@ pub(crate) fn scan_text(report: &Report, growth: Option<&Growth>, top: usize) ->
     text
 }
 
-fn growth_text(growth: &Growth, scan: &Scan, top: usize) -> String {
+fn growth_text(growth: &Growth, top: usize) -> String {
     let length = duration::words(Duration::try_from_secs_f64(growth.seconds).unwrap_or_default());
     let over = match growth.steps {
         Some(steps) => format!("in {steps:.0} steps ({length})"),
@@ -83,7 +86,7 @@ fn growth_text(growth: &Growth, scan: &Scan, top: usize) -> String {
     let size = Bytes(growth.difference.rss_bytes.0.unsigned_abs());
     let mut text = format!("\n{over} it {verb} by {size}{}\n", per_step(growth.difference.rss_bytes, growth));
     let all = growth.difference.rss_bytes.0.max(0) as f64;
-    let worth = |row: &&TypeGrowth| bytes_of(row) > 0 && bytes_of(row) as f64 >= all * WORTH_PART;
+    let worth = |row: &&TypeGrowth| row.bytes() > 0 && row.bytes() as f64 >= all * WORTH_PART;
     let grown: Vec<&TypeGrowth> = growth.difference.types.iter().filter(worth).take(top).collect();
     if grown.is_empty() {
         text.push_str("  no Python type holds more than before\n");
@@ -97,7 +100,7 @@ fn growth_text(growth: &Growth, scan: &Scan, top: usize) -> String {
         heading.extend(growth.steps.map(|_| ("a step", Align::Right)));
         let mut table = Table::new(&heading);
         for row in &grown {
-            let bytes = ByteDelta(bytes_of(row));
+            let bytes = ByteDelta(row.bytes());
             let mut cells = vec![
                 name_of(&row.module, &row.name),
                 format!("{:+}", row.count),
@@ -109,12 +112,17 @@ fn growth_text(growth: &Growth, scan: &Scan, top: usize) -> String {
         }
         text.push_str(&table.text());
     }
-    let named: Vec<&Holders> = scan
-        .holders
-        .iter()
-        .filter(|found| grown.iter().any(|row| row.name == found.name && row.module == found.module))
-        .collect();
-    text.push_str(&holders_text(&named));
+    let of = |found: &Holders| {
+        let row = grown.iter().find(|row| row.name == found.name && row.module == found.module)?;
+        Some(format!(
+            "{} ({:+} objects, {})",
+            name_of(&row.module, &row.name),
+            row.count,
+            ByteDelta(row.bytes())
+        ))
+    };
+    let named = growth.difference.holders.iter().filter_map(|found| Some((of(found)?, found)));
+    text.push_str(&holders_text(named));
     let parts = growth.difference.kinds.iter().filter(|part| part.bytes.0.unsigned_abs() >= 1 << 20);
     let parts: Vec<String> =
         parts.map(|part| format!("{} {}", kind_words(part.kind).0, part.bytes)).collect();
@@ -129,10 +137,6 @@ fn per_step(bytes: ByteDelta, growth: &Growth) -> String {
         .steps
         .map(|steps| format!(", {} a step", ByteDelta((bytes.0 as f64 / steps) as i64)))
         .unwrap_or_default()
-}
-
-fn bytes_of(row: &TypeGrowth) -> i64 {
-    row.own_bytes.0.saturating_add(row.owned_bytes.0)
 }
 
 fn kinds_text(scan: &Scan) -> String {
@@ -204,27 +208,25 @@ fn types_text(scan: &Scan, top: usize) -> String {
     format!("\n{}{more}", table.text())
 }
 
-fn holders_text(holders: &[&Holders]) -> String {
+/// Who holds what: each with the words for what it is.
+fn holders_text<'h>(holders: impl Iterator<Item = (String, &'h Holders)>) -> String {
     let mut text = String::new();
-    for found in holders {
-        let what =
-            format!("{} ({} objects, {})", name_of(&found.module, &found.name), found.count, found.bytes);
+    for (what, found) in holders {
         if found.text.is_empty() {
             let why = if found.doubt.is_empty() { "no common holder was found" } else { &found.doubt };
             let _ = writeln!(text, "  {what}: {}", plain(why, PATH_CHARS));
             continue;
         }
         let _ = writeln!(text, "  {what} held by {}", plain(&found.text, PATH_CHARS));
-        let doubt = if found.doubt.is_empty() {
-            String::new()
-        } else {
-            format!("; {}", plain(&found.doubt, PATH_CHARS))
-        };
         let uneven = (found.share - found.agree as f64 / found.samples.max(1) as f64).abs() > 0.05;
         let bytes =
             if uneven { format!(", {:.0} % of the bytes", found.share * 100.0) } else { String::new() };
-        let _ =
-            writeln!(text, "    {} of {} objects looked at agree{bytes}{doubt}", found.agree, found.samples);
+        let new = if found.new { "new " } else { "" };
+        let _ = write!(text, "    {} of {} {new}objects looked at agree{bytes}", found.agree, found.samples);
+        for more in [&found.also, &found.doubt].into_iter().filter(|more| !more.is_empty()) {
+            let _ = write!(text, "; {}", plain(more, PATH_CHARS));
+        }
+        text.push('\n');
     }
     if text.is_empty() { text } else { format!("\n  who holds it\n{text}") }
 }

@@ -77,6 +77,8 @@ impl Report {
     /// As it goes into a recording: the longest lists cut.
     pub fn kept(mut self) -> String {
         self.scan.types.truncate(KEPT_ROWS);
+        // For a later scan, and those of a recording are made by one that still has them.
+        self.scan.types.iter_mut().for_each(|row| row.seen = lowtide_scan::Seen::default());
         self.scan.mappings.truncate(KEPT_ROWS);
         self.scan.tensors.truncate(KEPT_ROWS);
         self.scan.native.arenas.truncate(KEPT_ROWS);

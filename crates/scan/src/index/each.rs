@@ -6,18 +6,11 @@ use super::{
 use crate::ranked::Ranked;
 use std::ops::Range;
 
-/// Whether the blocks of a pool need to be looked at one by one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
-    Pass,
-    Closer,
-}
-
-/// Goes over all blocks, and over whole pools at once where that is enough.
+/// Goes over all blocks, and over whole pools at once.
 pub(crate) trait Visit {
     /// A pool with blocks of so many bytes, and how many blocks have which tag.
-    fn pool(&mut self, bytes: u64, tags: &[(Tag, u32)]) -> Look;
-    /// A block of a pool that needs a closer look, or of anything else.
+    fn pool(&mut self, bytes: u64, tags: &[(Tag, u32)]);
+    /// A block that is in no pool.
     fn block(&mut self, slot: Slot, tag: Tag, home: Home);
 }
 
@@ -60,11 +53,10 @@ impl Index {
                         None => tags.push((tag, count)),
                     }
                 });
-                if visitor.pool(u64::from(block), &tags) == Look::Pass {
-                    continue;
-                }
+                visitor.pool(u64::from(block), &tags);
+            } else {
+                self.for_each_of(std::iter::once(span), |slot, tag, home| visitor.block(slot, tag, home));
             }
-            self.for_each_of(std::iter::once(span), |slot, tag, home| visitor.block(slot, tag, home));
         }
     }
 
