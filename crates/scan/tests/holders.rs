@@ -170,7 +170,7 @@ class Item:
     __slots__ = ('load',)
     def __init__(s): s.load = bytearray(20_000)
 {name} = [Item() for _ in range(400)]
-new = mmap.mmap(-1, 8192)
+new = mmap.mmap(-1, 8192, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 at = ctypes.addressof(ctypes.c_char.from_buffer(new))
 ctypes.memset(at, 0, 3200)
 print(json.dumps(dict(list=id({name}))), flush=True)
@@ -207,7 +207,7 @@ NAME = MAKE
 table = ctypes.c_void_p.from_address(id(NAME) + FIELD)
 old = table.value
 BYTES = sys.getsizeof(NAME) - OWN
-new = mmap.mmap(-1, BYTES + 8192)
+new = mmap.mmap(-1, BYTES + 8192, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 at = ctypes.addressof(ctypes.c_char.from_buffer(new))
 ctypes.memmove(at, old, BYTES)
 table.value = at
