@@ -7,7 +7,7 @@
 use crate::climb::Ground;
 use crate::index::{Slot, object_of};
 use crate::names;
-use crate::reach::{Reach, Reached};
+use crate::reach::Reached;
 use crate::reader::plausible;
 
 /// Groups and parameters that are looked at.
@@ -15,27 +15,42 @@ const MOST_GROUPS: usize = 64;
 const MOST_PARAMETERS: usize = 1 << 14;
 /// Bytes of a native record that are looked at.
 const RECORD: u64 = 512;
+/// Data that is aligned begins at most so far behind its block.
+const PAGE: u64 = 4 << 10;
 
 /// What the gradients of all parameters in a list of groups take, and how many there are.
-pub(crate) fn gradients(
-    ground: &Ground<'_, '_>,
-    groups: u64,
-    (most, limit): (usize, u64),
-) -> Option<(u64, Reached)> {
+pub(crate) fn gradients(ground: &Ground<'_, '_>, groups: u64, limit: u64) -> Option<(u64, Reached)> {
     let groups = entries(ground, groups, MOST_GROUPS);
     let named = |group: u64| names::in_dict(ground.reader, ground.types.version, group, "params");
-    let parameters =
-        groups.into_iter().filter_map(named).flat_map(|list| entries(ground, list, MOST_PARAMETERS));
-    let mut reach = Reach::new(ground, most, limit);
-    let (mut count, mut all) = (0, Reached::default());
-    for gradient in parameters.filter_map(|parameter| gradient(ground, parameter)) {
-        let one = reach.take_in(vec![gradient]);
-        count += 1;
-        all.bytes += one.bytes;
-        all.at_least |= one.at_least;
-        all.cut |= one.cut;
+    let parameters: Vec<u64> = groups
+        .into_iter()
+        .filter_map(named)
+        .flat_map(|list| entries(ground, list, MOST_PARAMETERS))
+        .collect();
+    let looked = parameters.iter().take_while(|_| ground.reader.effort() <= limit);
+    let (mut number, mut count, mut bytes) = (0, 0, 0);
+    for parameter in looked {
+        number += 1;
+        if let Some(record) = gradient(ground, *parameter) {
+            count += 1;
+            bytes += record.end - record.start + data(ground, record);
+        }
     }
-    (count > 0).then_some((count, all))
+    let cut = number < parameters.len();
+    (count > 0).then_some((count, Reached { bytes, at_least: cut, cut }))
+}
+
+/// Bytes of the data of a tensor, given its record: two steps from it, and there is one of it. Where a word that was left from
+/// before leads to another's as well, the smaller of the large ones is told, so that it is never too much.
+fn data(ground: &Ground<'_, '_>, record: Slot) -> u64 {
+    let storages = records(ground, (record.start, record.end)).into_iter().filter(|slot| *slot != record);
+    let small = storages.filter(|slot| slot.end - slot.start <= RECORD);
+    let words = small.flat_map(|slot| words(ground, (slot.start, slot.end)));
+    let near = |address: u64| ground.index.find_raw(address).filter(|slot| address - slot.start < PAGE);
+    let sizes: Vec<u64> =
+        words.filter_map(near).filter(|slot| *slot != record).map(|slot| slot.end - slot.start).collect();
+    let large = sizes.iter().filter(|size| **size >= PAGE).min();
+    large.or_else(|| sizes.iter().max()).copied().unwrap_or(0)
 }
 
 /// The entries of a list.
@@ -58,10 +73,15 @@ fn gradient(ground: &Ground<'_, '_>, at: u64) -> Option<Slot> {
 }
 
 /// The native records whose beginnings the words of a range lead to.
-fn records(ground: &Ground<'_, '_>, (from, to): (u64, u64)) -> Vec<Slot> {
-    let words = (from..to.min(from + RECORD)).step_by(8).map_while(|at| ground.reader.word(at));
+fn records(ground: &Ground<'_, '_>, range: (u64, u64)) -> Vec<Slot> {
     let begins = |address: u64| ground.index.find_raw(address).filter(|slot| slot.start == address);
-    words.filter(|address| plausible(*address)).filter_map(begins).collect()
+    words(ground, range).into_iter().filter_map(begins).collect()
+}
+
+/// The words of a record that can be addresses.
+fn words(ground: &Ground<'_, '_>, (from, to): (u64, u64)) -> Vec<u64> {
+    let words = (from..to.min(from + RECORD)).step_by(8).map_while(|at| ground.reader.word(at));
+    words.filter(|address| plausible(*address)).collect()
 }
 
 /// Where the functions of a record's class are: in no block of memory.

@@ -30,7 +30,7 @@ pub(crate) struct Reached {
     pub(crate) bytes: u64,
     /// Whether more was met that others hold as well, or that was not followed.
     pub(crate) at_least: bool,
-    /// Whether there was no budget to follow all of it.
+    /// Whether there was no budget to follow all of it, or some of it came since its blocks were counted.
     pub(crate) cut: bool,
 }
 
@@ -55,6 +55,8 @@ pub(crate) struct Reach<'a, 'b, 'c> {
     next: Vec<Slot>,
     /// Objects of tables that nobody knows.
     aside: FxHashSet<u32>,
+    /// Whether an entry of a container is no object that is known.
+    missed: bool,
     window: Option<Window>,
 }
 
@@ -71,6 +73,7 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
             met: Vec::new(),
             next: Vec::new(),
             aside: FxHashSet::default(),
+            missed: false,
             window: None,
         }
     }
@@ -78,6 +81,7 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
     /// Takes in a container or its parts, and what the objects and the native memory behind it take, the nearest first.
     pub(crate) fn take_in(&mut self, from: Vec<Slot>) -> Reached {
         let (before, mut cut) = (self.bytes, false);
+        self.missed = false;
         self.references.clear();
         self.aside.clear();
         let mut level: Vec<Slot> = from.into_iter().filter(|slot| self.taken.insert(slot.id)).collect();
@@ -96,6 +100,7 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
             }
             level = self.settle();
         }
+        let cut = cut || self.missed;
         Reached { bytes: self.bytes - before, at_least: cut || !self.is_whole(), cut }
     }
 
@@ -156,7 +161,7 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
         }
         if let Some((table, entries)) = self.ground.links.table_now(self.ground.reader, &head, (slot, lead)) {
             self.take(table);
-            self.each(entries, Self::refer);
+            self.each(entries, Self::entry);
         }
     }
 
@@ -179,7 +184,7 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
         {
             let count = left.min(DEQUE_BLOCK - first);
             let entries = block + 8 + first * 8;
-            self.each((entries, entries + count * 8), Self::refer);
+            self.each((entries, entries + count * 8), Self::entry);
             (first, left) = (0, left - count);
             block = self.ground.reader.word(block + DEQUE_BYTES - 8).unwrap_or(0);
         }
@@ -226,6 +231,13 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
         let new = self.taken.insert(slot.id);
         self.bytes += if new { slot.end - slot.start } else { 0 };
         new.then_some(slot)
+    }
+
+    /// An entry of a container: an object, or none that was there when blocks were counted.
+    fn entry(&mut self, stored: u64) {
+        let found = if plausible(stored) { self.ground.index.find(stored) } else { None };
+        self.missed |= found.is_some_and(|slot| object_of(self.ground.index.tag(slot.id)).is_none());
+        self.refer(stored);
     }
 
     /// A reference to an object.

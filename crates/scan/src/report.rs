@@ -242,7 +242,7 @@ pub struct Suspect {
     pub bytes: Bytes,
     /// Whether it leads to more: others hold that as well, or it holds itself.
     pub at_least: bool,
-    /// Whether counting ended before its end, because there is too much of it.
+    /// Whether not all of it was counted: there is too much of it, or some came meanwhile.
     #[serde(default)]
     pub cut: bool,
 }

@@ -263,7 +263,7 @@ impl Finder<'_, '_, '_> {
 
     /// The gradients of the parameters that an optimizer has.
     fn gradients(&self, holder: &str, groups: u64) -> Option<Suspect> {
-        let (count, reached) = gradients(self.ground, groups, (MOST_BLOCKS, self.limit))?;
+        let (count, reached) = gradients(self.ground, groups, self.limit)?;
         let named = Named { label: "gradients", attribute: "grad".to_owned(), holder: holder.to_owned() };
         Some(named.told("native", count, reached))
     }
