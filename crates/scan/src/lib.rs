@@ -8,6 +8,7 @@
 mod above;
 mod beside;
 mod cache;
+mod chain;
 mod claims;
 mod climb;
 mod contents;
