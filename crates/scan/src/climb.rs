@@ -4,6 +4,7 @@
 //! running function; the one that holds most samples is the holder, and where it holds few, that is said.
 //! Naming the steps: `path.rs`.
 
+use crate::frames::ByFrame;
 use crate::frontier::Frontier;
 use crate::index::{Home, Index, Slot, object_of, owner_of};
 use crate::links::Links;
@@ -57,6 +58,8 @@ pub(crate) struct Climb {
     /// Bytes each sample stands for: a large one is not outvoted by two small ones.
     weights: Vec<u64>,
     pub(crate) best: Option<(Top, u64)>,
+    /// Samples that hang on a frame by a word that is none of its locals.
+    nameless: u64,
     cut: bool,
 }
 
@@ -259,7 +262,11 @@ impl Climb {
 
     /// Share of the bytes looked at that the best holder holds.
     fn share(&self) -> f64 {
-        self.weight(self.held()) as f64 / self.weight(self.all).max(1) as f64
+        self.share_of(self.held())
+    }
+
+    fn share_of(&self, samples: u64) -> f64 {
+        self.weight(samples) as f64 / self.weight(self.all).max(1) as f64
     }
 }
 
@@ -277,8 +284,11 @@ fn ascend(ground: &Ground<'_, '_>, (tree, ways): (&Tree<'_>, &Ways), climb: &mut
         // A way is as long as what is known of it.
         for level in 1.. {
             let lower = climb.nodes[below as usize];
-            if let Some(at) = tree.frame(lower.slot.id) {
-                locals.push((below, at));
+            if let Some(by) = tree.frame(lower.slot.id) {
+                match by {
+                    ByFrame::Local(local) => locals.push((local, below)),
+                    ByFrame::Nameless => climb.nameless |= 1 << sample,
+                }
                 break;
             }
             let known = climb.parents.get(&below).copied();
@@ -300,6 +310,7 @@ fn ascend(ground: &Ground<'_, '_>, (tree, ways): (&Tree<'_>, &Ways), climb: &mut
             let node = climb.nodes[number as usize];
             let kept = ways.above(node.slot.id).and_then(|(slot, _)| object_of(ground.index.tag(slot.id)));
             if namer.is_end(&node, kept) {
+                climb.nameless |= u64::from(namer.is_nameless(climb, number)) << sample;
                 ends.push(number);
                 break;
             }
@@ -310,9 +321,12 @@ fn ascend(ground: &Ground<'_, '_>, (tree, ways): (&Tree<'_>, &Ways), climb: &mut
     ends.dedup();
     let tops: Vec<(Top, u64)> = ends.iter().flat_map(|node| namer.tops(climb, *node)).collect();
     tops.into_iter().for_each(|(top, samples)| climb.offer(top, samples));
-    for (below, at) in locals {
-        if let Some(top) = namer.local(at, below) {
-            climb.offer(top, climb.nodes[below as usize].samples);
+    // The same local of many frames of one function is one holder.
+    locals.sort_unstable();
+    for same in locals.chunk_by(|one, next| one.0 == next.0) {
+        let samples = same.iter().fold(0, |all, (_, below)| all | climb.nodes[*below as usize].samples);
+        if let Some(top) = namer.local(same[0].0, same[0].1) {
+            climb.offer(top, samples);
         }
     }
 }
@@ -330,17 +344,32 @@ fn report(ground: &Ground<'_, '_>, row: &TypeUse, climb: &Climb) -> Holders {
         ..Holders::default()
     };
     let namer = Namer { ground };
-    if let Some((top, _)) = &climb.best {
-        (holders.path, holders.text) = path::describe(&namer, climb, top);
+    if let Some((top, held)) = &climb.best {
+        (holders.path, holders.text) = path::describe(&namer, climb, (top, *held));
     }
     if share < COMMON {
-        let budget = if climb.cut { " within the budget" } else { "" };
-        let most = match &climb.best {
-            Some((top, _)) => format!("; the most common one, {top}, holds {:.0} %", share * 100.0),
-            None => String::new(),
-        };
-        holders.doubt = format!("no common holder was found{budget}{most}");
-        (holders.path, holders.text) = path::common(&namer, climb);
+        holders.doubt = doubt(climb);
+        let (path, text, held) = path::common(&namer, climb);
+        (holders.path, holders.text) = (path, text);
+        (holders.agree, holders.share) = (u64::from(held.count_ones()), climb.share_of(held));
     }
     holders
+}
+
+/// Why there is no single holder that has a name.
+fn doubt(climb: &Climb) -> String {
+    let budget = if climb.cut { " within the budget" } else { "" };
+    match &climb.best {
+        Some((top, _)) => format!(
+            "no common holder was found{budget}; the most common one, {top}, holds {:.0} %",
+            climb.share() * 100.0
+        ),
+        None if climb.share_of(climb.nameless) >= COMMON => {
+            "no name leads to them, only what a running function is working with".to_owned()
+        }
+        None if climb.cut => format!("no name that leads to them was found{budget}"),
+        None => "no name leads to them: perhaps garbage that waits to be collected (`lowtide squeeze` tells), or native \
+                 code keeps them"
+            .to_owned(),
+    }
 }

@@ -16,6 +16,7 @@ mod diff;
 mod directory;
 mod dump;
 mod edges;
+mod frames;
 mod frontier;
 mod heap;
 mod index;
