@@ -6,6 +6,7 @@
 
 use crate::agree::Way;
 use crate::diff::DrawnFrom;
+use crate::frames::ByFrame;
 use crate::frontier::Frontier;
 use crate::index::{Index, Slot, object_of};
 use crate::links::Links;
@@ -57,6 +58,8 @@ pub(crate) struct Climb {
     weights: Vec<f64>,
     /// Where the samples' ways begin.
     pub(crate) tops: Vec<Top>,
+    /// Samples that hang on a frame by a word that is none of its locals.
+    nameless: u64,
     cut: bool,
 }
 
@@ -243,8 +246,11 @@ fn ascend(ground: &Ground<'_, '_>, (tree, ways): (&Tree<'_>, &Ways), climb: &mut
         // A way is as long as what is known of it.
         for level in 1.. {
             let lower = climb.nodes[below as usize];
-            if let Some(at) = tree.frame(lower.slot.id) {
-                locals.push((below, at));
+            if let Some(by) = tree.frame(lower.slot.id) {
+                match by {
+                    ByFrame::Local(local) => locals.push((local, below)),
+                    ByFrame::Nameless => climb.nameless |= 1 << sample,
+                }
                 break;
             }
             if lower.above.is_none()
@@ -258,6 +264,7 @@ fn ascend(ground: &Ground<'_, '_>, (tree, ways): (&Tree<'_>, &Ways), climb: &mut
             let node = climb.nodes[above as usize];
             let kept = ways.above(node.slot.id).and_then(|(slot, _)| object_of(ground.index.tag(slot.id)));
             if namer.is_end(&node, kept) {
+                climb.nameless |= u64::from(namer.is_nameless(climb, above)) << sample;
                 ends.push(above);
                 break;
             }
@@ -266,10 +273,13 @@ fn ascend(ground: &Ground<'_, '_>, (tree, ways): (&Tree<'_>, &Ways), climb: &mut
     }
     ends.sort_unstable();
     ends.dedup();
+    // The same local of many frames of one function is one holder.
     locals.sort_unstable();
-    locals.dedup();
+    let samples = |below: u32| climb.nodes[below as usize].samples;
+    let local = locals.chunk_by(|one, next| one.0 == next.0).filter_map(|same| {
+        namer.local(same[0].0, same.iter().fold(0, |all, (_, below)| all | samples(*below)))
+    });
     let named = ends.iter().flat_map(|node| namer.tops(climb, *node));
-    let local = locals.iter().filter_map(|(below, at)| namer.local(climb, *at, *below));
     climb.tops = named.chain(local).collect();
 }
 
@@ -293,14 +303,7 @@ fn report(ground: &Ground<'_, '_>, chosen: &Chosen<'_>, climb: &Climb) -> Holder
             Some(way)
         }
         None => {
-            let budget = if climb.cut { " within the budget" } else { "" };
-            let most = match most {
-                Some((top, held)) => {
-                    format!("; the most common one, {top}, holds {:.0} %", climb.share(held) * 100.0)
-                }
-                None => String::new(),
-            };
-            holders.doubt = format!("no common holder was found{budget}{most}");
+            holders.doubt = doubt(climb, most);
             Way::common(&namer, climb)
         }
     };
@@ -324,4 +327,22 @@ fn also(namer: &Namer<'_, '_>, climb: &Climb, (top, way): (&Top, &Way)) -> Strin
     let Some((top, held)) = next.filter(|(_, held)| climb.share(*held) >= ALSO) else { return String::new() };
     let next = Way::find(namer, climb, (Some(top), held), climb.weight(held) * COMMON);
     format!("{:.0} % by {}", climb.share(next.samples) * 100.0, next.text)
+}
+
+/// Why there is no single holder that has a name; `most` holds most of them.
+fn doubt(climb: &Climb, most: Option<(&Top, u64)>) -> String {
+    let budget = if climb.cut { " within the budget" } else { "" };
+    match most {
+        Some((top, held)) => format!(
+            "no common holder was found{budget}; the most common one, {top}, holds {:.0} %",
+            climb.share(held) * 100.0
+        ),
+        None if climb.share(climb.nameless) >= COMMON => {
+            "no name leads to them, only what a running function is working with".to_owned()
+        }
+        None if climb.cut => format!("no name that leads to them was found{budget}"),
+        None => "no name leads to them: perhaps garbage that waits to be collected (`lowtide squeeze` tells), or native \
+                 code keeps them"
+            .to_owned(),
+    }
 }

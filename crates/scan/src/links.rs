@@ -270,6 +270,15 @@ impl Links {
             .map(|length| length + self.skip)
     }
 
+    /// Where a text ends that a block of a pool begins with: what is behind it is left from before.
+    #[inline]
+    pub(crate) fn text_length(&self, block: &[u8]) -> Option<usize> {
+        let size = (block.len() as u64).saturating_sub(self.overhead);
+        let length = text_length(block.get(self.skip as usize..)?, size)?;
+        // What is unused of an instance's order may read as text too.
+        (self.unused(block) == 0).then_some(length + self.skip as usize)
+    }
+
     /// Bytes at the beginning of a block that is no object which are no pointers: the values of an instance (3.11 and 3.12) come
     /// behind the order in which they were set, and what is unused of that is left from before.
     #[inline]
@@ -393,8 +402,49 @@ impl Links {
     }
 }
 
+/// Where a text ends that a block begins with, in whole words. No count and no pointer reads as eight letters; in the smallest
+/// block, which has two words, fewer will do.
+#[inline]
+fn text_length(block: &[u8], size: u64) -> Option<usize> {
+    const SMALLEST: u64 = 16;
+    const FEW: usize = 2;
+    let first: &[u8; 8] = block.first_chunk()?;
+    let least = if size == SMALLEST { FEW } else { first.len() };
+    if !first[..least].iter().all(|byte| is_letter(*byte)) {
+        return None;
+    }
+    let end = block.iter().position(|byte| !is_letter(*byte)).filter(|end| block[*end] == 0)?;
+    Some(end / 8 * 8 + 8)
+}
+
+fn is_letter(byte: u8) -> bool {
+    byte.is_ascii_graphic() || byte == b' '
+}
+
 /// Low bits are marks: 3.12 takes one away from a pointer to values, 3.14 marks what a frame borrows.
 #[inline]
 pub(crate) fn unmarked(stored: u64) -> u64 {
     if stored & 7 == 7 { stored.wrapping_add(1) } else { stored & !3 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behind_a_text_nothing_leads_anywhere() {
+        let block = |text: &[u8], size: usize| {
+            let mut block = vec![0xa5; size];
+            block[..text.len()].copy_from_slice(text);
+            text_length(&block, size as u64)
+        };
+        assert_eq!(block(b"<H\0", 16), Some(8));
+        assert_eq!(block(b"<HHHHHH\0", 16), Some(8));
+        assert_eq!(block(b"a name of some\0", 32), Some(16));
+        assert_eq!(block(b"sixteen letters.\0", 48), Some(24));
+        assert_eq!(block(b"A\0", 16), None, "may be a count");
+        assert_eq!(block(b"<H\0", 32), None, "may be a count");
+        assert_eq!(block(b"eight or more, and no end", 48), None);
+        assert_eq!(block(&0x7f12_3456_7890_u64.to_le_bytes(), 16), None);
+    }
 }

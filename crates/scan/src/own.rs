@@ -313,6 +313,9 @@ impl Search {
             return (slot.start + if whole { size } else { 4096 }, whole);
         }
         let head = self.window.at(around.reader, slot.start, HEAD.min(size as usize), bound);
+        if head.is_some_and(|head| around.types.is_gone(head)) {
+            return (slot.start, false);
+        }
         let length = head.and_then(|head| around.links.length(head, size)).unwrap_or(size);
         // A table begins with how many use it: no pointer.
         let few = |head: &[u8]| (1..1 << 32).contains(&word(head, around.types.skip()));

@@ -1,6 +1,7 @@
 //! The words for a way up: attributes, keys, globals, locals.
 
 use crate::climb::{Climb, Ground, Node, object_at};
+use crate::frames::{self, CODE_LOCALS, Local, MOST_LOCALS};
 use crate::names::{self, DICT_KEYS, DICT_USED, DICT_VALUES, Table};
 use crate::reader::plausible;
 use crate::report::HolderStep;
@@ -31,13 +32,12 @@ pub(crate) struct Namer<'a, 'b> {
 }
 
 const MOST_MEMBERS: u64 = 256;
-/// Locals of a function that are looked at.
-const MOST_LOCALS: u64 = 512;
 /// Equal steps from which on a chain is not written out.
 pub(crate) const SHORT: usize = 4;
-/// Offsets in a code object: names of locals, name of the function.
-const CODE_NEW: (u64, u64) = (96, 128);
-const CODE_OLD: (u64, u64) = (72, 112);
+/// Offsets in a code object: names of locals, name of the function. Before 3.11 the names of locals, of those that inner functions
+/// share, and of those that are shared with an outer one.
+const CODE_NEW: (&[u64], u64) = (&[CODE_LOCALS], 128);
+const CODE_OLD: (&[u64], u64) = (&[72, 88, 80], 112);
 
 impl Namer<'_, '_> {
     fn version(&self) -> Version {
@@ -77,6 +77,13 @@ impl Namer<'_, '_> {
                 self.is_old_frame(found) && above.is_none_or(|above| node.kind == Some(above))
             }
         }
+    }
+
+    /// Whether a node is a frame that holds what is below by none of its locals.
+    pub(crate) fn is_nameless(&self, climb: &Climb, number: u32) -> bool {
+        let node = &climb.nodes[number as usize];
+        let frame = self.kind(node).is_some_and(|found| self.is_old_frame(found));
+        frame && self.tops(climb, number).is_empty()
     }
 
     /// The names under which a node ends the climb (a module's namespace, a class, a frame), with the samples
@@ -120,46 +127,46 @@ impl Namer<'_, '_> {
     }
 
     fn old_local_at(&self, found: &Type, at: u64, place: u64) -> Option<String> {
-        let index = place.checked_sub(at + found.basic - 8)? / 8;
-        self.named_local(self.word(at + 32)?, index, CODE_OLD.0, CODE_OLD.1)
+        self.named_local(frames::old_local(self.ground, at, found, place)?)
     }
 
     fn is_old_frame(&self, found: &Type) -> bool {
         self.version() < Version(3, 11) && self.ground.frame_type == Some(found.address)
     }
 
-    /// The local at an address in the memory where frames of running functions lie.
-    pub(crate) fn local(&self, climb: &Climb, at: u64, below: u32) -> Option<Top> {
-        let samples = climb.nodes[below as usize].samples;
-        self.local_after(0, at).map(|name| Top { end: None, samples, name, what: "local" })
+    /// A local of running functions, and the samples that it holds.
+    pub(crate) fn local(&self, local: Local, samples: u64) -> Option<Top> {
+        self.named_local(local).map(|name| Top { end: None, samples, name, what: "local" })
     }
 
     /// The name of the local at an address, whose frame begins no earlier than `least`: in an object that has its frame
     /// within it, as a generator has, or an exception's traceback.
     fn local_after(&self, least: u64, at: u64) -> Option<String> {
-        let to_locals = match self.version() {
-            version if version >= Version(3, 14) => 80,
-            version if version >= Version(3, 12) => 72,
-            Version(3, 11) => 40,
-            _ => return None,
-        };
+        let (_, to_locals) = frames::offsets(self.version())?;
         let code_type = self.ground.code_type?;
-        let (names, function) = CODE_NEW;
         (0..MOST_LOCALS).find_map(|index| {
             let frame = at.checked_sub(index * 8 + to_locals).filter(|frame| *frame >= least)?;
             let code = self.word(frame)? & !3;
             let is_code = plausible(code) && self.word(code + 8) == Some(code_type);
-            is_code.then(|| self.named_local(code, index, names, function)).flatten()
+            is_code.then(|| self.named_local(Local { code, index })).flatten()
         })
     }
 
-    fn named_local(&self, code: u64, index: u64, names: u64, function: u64) -> Option<String> {
-        let tuple = self.field(code, names)?;
-        let count = self.field(tuple, 16)?;
+    fn named_local(&self, Local { code, index }: Local) -> Option<String> {
+        let (tuples, function) = if self.version() >= Version(3, 11) { CODE_NEW } else { CODE_OLD };
         // Since 3.14 a tuple keeps its hash before its entries.
         let entries = if self.version() >= Version(3, 14) { 32 } else { 24 };
-        let local = self.text(self.field(tuple, entries + index * 8)?).filter(|_| index < count)?;
-        let function = self.text(self.field(code, function)?)?;
+        let mut before = 0;
+        let name = tuples.iter().find_map(|names| {
+            let (tuple, number) = (self.field(code, *names)?, index - before);
+            let count = self.field(tuple, 16)?;
+            if number < count {
+                return self.field(tuple, entries + number * 8);
+            }
+            before += count;
+            None
+        })?;
+        let (local, function) = (self.text(name)?, self.text(self.field(code, function)?)?);
         Some(format!("local {local} of function {function}"))
     }
 

@@ -1,19 +1,19 @@
 //! For every block the one above it on a shortest way from a name a person knows.
 //!
-//! One search in width from the namespaces of all modules, then from the frames of running functions for what is
-//! left, until everything that is asked for was met. It goes over what `edges.rs` remembers and reads nothing of the target
-//! but where it begins; three bytes for each block that leads on remember the ways.
+//! One search in width from the namespaces of all modules, then from the locals of running functions for what is
+//! left, then from the other words of their frames, until everything that is asked for was met. It goes over what `edges.rs`
+//! remembers and reads nothing of the target but where it begins; three bytes for each block that leads on remember the ways.
 
 use crate::above::Above;
 use crate::climb::{Ground, object_at};
 use crate::edges::{Cursors, Graph, What};
+use crate::frames::{ByFrame, Running, is_frame};
 use crate::frontier::Frontier;
 use crate::index::{Index, object_of, owner_of};
 use crate::links::Lead;
 use crate::moved::Moved;
 use crate::names;
 use crate::reader::{Window, word};
-use crate::stacks::live_stacks;
 use crate::types::{Family, Type, Version};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -29,8 +29,8 @@ pub(crate) struct Tree<'g> {
     above: Above,
     /// Blocks that were asked for and lead nowhere: who leads to them.
     ends: FxHashMap<u32, u32>,
-    /// Where in a frame the block is held directly.
-    frames: FxHashMap<u32, u64>,
+    /// Blocks that a frame holds directly, and by what.
+    frames: FxHashMap<u32, ByFrame>,
     /// Whether something is missing for want of memory or time.
     pub(crate) cut: bool,
 }
@@ -45,8 +45,8 @@ impl Tree<'_> {
         }
     }
 
-    /// The address of the word in a frame that holds the block.
-    pub(crate) fn frame(&self, id: u32) -> Option<u64> {
+    /// By what a frame holds the block, if one does.
+    pub(crate) fn frame(&self, id: u32) -> Option<ByFrame> {
         self.frames.get(&id).copied()
     }
 
@@ -86,8 +86,13 @@ impl<'g> Tree<'g> {
         search.modules();
         search.run();
         if !search.wanted.is_empty() && !search.tree.cut {
-            search.frames();
+            let running = Running::find(ground);
+            search.locals(&running);
             search.run();
+            if !search.wanted.is_empty() {
+                search.frames(&running);
+                search.run();
+            }
         }
         search.tree
     }
@@ -140,28 +145,33 @@ impl Search<'_, '_, '_, '_> {
         }
     }
 
-    /// Begins at the frames of running functions.
-    fn frames(&mut self) {
+    /// Begins at the locals of running functions.
+    fn locals(&mut self, running: &Running) {
+        running.locals(self.ground, |local, stored| self.held_by_frame(stored, ByFrame::Local(local)));
+    }
+
+    /// Begins at what else is in the frames of running functions: values that have no name, and words left from before.
+    fn frames(&mut self, running: &Running) {
         let ground = self.ground;
         let mut window = Window::new(64 << 10);
-        let new = ground.types.version >= Version(3, 11);
-        let stacks = new.then(|| live_stacks(ground.reader, ground.index, ground.outside));
-        for range in stacks.unwrap_or_default() {
-            window.words(ground.reader, range, |at, stored| {
-                if let Some(slot) = ground.links.target(ground.index, stored & !3)
-                    && !self.tree.is_reached(slot.id)
-                    && !(self.wanted.contains(slot.id) && is_foreign(ground.index, slot.id, None))
-                {
-                    self.root(slot.id);
-                    self.wanted.remove(slot.id);
-                    self.tree.frames.insert(slot.id, at);
-                }
-            });
+        for range in &running.stacks {
+            window
+                .words(ground.reader, *range, |_, stored| self.held_by_frame(stored & !3, ByFrame::Nameless));
         }
-        if ground.frame_type.is_some() && !new {
-            let type_of = |tag| object_of(tag).and_then(|kind| ground.types.get(kind));
-            let wanted = |tag| type_of(tag).is_some_and(|found| ground.frame_type == Some(found.address));
+        if ground.types.version < Version(3, 11) {
+            let wanted = |tag| is_frame(ground, tag).is_some();
             ground.index.for_each_wanted(wanted, |slot, _, _| self.root(slot.id));
+        }
+    }
+
+    fn held_by_frame(&mut self, address: u64, by: ByFrame) {
+        let Ground { links, index, .. } = *self.ground;
+        let foreign = |id: u32| self.wanted.contains(id) && is_foreign(index, id, None);
+        let target = links.target(index, address);
+        if let Some(slot) = target.filter(|slot| !self.tree.is_reached(slot.id) && !foreign(slot.id)) {
+            self.root(slot.id);
+            self.wanted.remove(slot.id);
+            self.tree.frames.insert(slot.id, by);
         }
     }
 

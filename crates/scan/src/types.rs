@@ -377,6 +377,22 @@ impl<'a> Types<'a> {
         None
     }
 
+    /// Whether a block begins with an object that is gone and kept to be used again, as frames, lists and dicts are: the
+    /// collector does not know it, and nothing refers to it. What is left in it leads nowhere.
+    #[inline]
+    pub(crate) fn is_gone(&self, head: &[u8]) -> bool {
+        const LEAD: u64 = 16;
+        const MARKS: u64 = 3;
+        let word = |at: usize| word(head, self.skip + at);
+        let unused = word(0) | word(8) & !MARKS | word(LEAD as usize) == 0 && plausible(word(24));
+        unused
+            && self
+                .known
+                .get(&word(24))
+                .and_then(|kind| self.get(*kind))
+                .is_some_and(|kind| kind.lead == LEAD)
+    }
+
     /// The number of a type that was just found.
     #[inline]
     pub(crate) fn kind(&self, found: Found) -> u32 {

@@ -1,6 +1,7 @@
 //! By which word each block on the way up from the samples is held: every block above is read once, however many of the
 //! samples it holds. A list of millions would otherwise be read for each of them.
 
+use crate::chain;
 use crate::climb::{Climb, Ground};
 use crate::index::{Slot, object_of};
 use crate::links::unmarked;
@@ -77,8 +78,8 @@ impl Ways {
         ways
     }
 
-    /// Words behind the last entry of a list that some way goes through: its table has room to grow, and what is there is left
-    /// from before. Each as the table and the block that it only seems to hold.
+    /// Words that some way goes through and that are left from before: behind the last entry of a list, whose table has room to
+    /// grow, and in blocks of a queue. Each as the block that has it and the one that it only seems to hold.
     pub(crate) fn stale(&self, ground: &Ground<'_, '_>) -> Vec<(u32, u32)> {
         let behind = |(below, (table, place)): (&u32, &(Slot, u64))| {
             let (list, _) = self.above(table.id)?;
@@ -87,8 +88,24 @@ impl Ways {
                 (table.start..table.end).contains(&entries.0) && !(entries.0..entries.1).contains(place);
             left.then_some((table.id, *below))
         };
-        let apart = |(_, (table, _)): &(&u32, &(Slot, u64))| object_of(ground.index.tag(table.id)).is_none();
-        self.above.iter().filter(apart).filter_map(behind).collect()
+        let is_native = |id: u32| object_of(ground.index.tag(id)).is_none();
+        let apart = |(_, (table, _)): &(&u32, &(Slot, u64))| is_native(table.id);
+        let mut stale: Vec<(u32, u32)> = self.above.iter().filter(apart).filter_map(behind).collect();
+        for (below, (block, place)) in &self.above {
+            let owner = if is_native(block.id) { self.owner(ground, *block) } else { Some(*block) };
+            if let Some(owner) = owner.filter(|owner| owner.id != block.id || is_native(*below))
+                && chain::is_left(ground, (owner, *block), (*below, *place))
+            {
+                stale.push((block.id, *below));
+            }
+        }
+        stale
+    }
+
+    /// The object whose way down goes through a block, with no other object between.
+    fn owner(&self, ground: &Ground<'_, '_>, block: Slot) -> Option<Slot> {
+        let up = std::iter::successors(Some(block), |low| self.next(low.id).map(|(slot, _)| slot));
+        up.take(LONGEST).find(|slot| object_of(ground.index.tag(slot.id)).is_some())
     }
 
     /// The block above, and the word there that points to this one.

@@ -119,8 +119,9 @@ impl Search {
     #[inline]
     fn raw(&mut self, around: Around<'_, '_>, block: &[u8], start: u64, from: Source) {
         let names = &around.types.names;
-        let length =
-            around.links.length(block, block.len() as u64).map_or(block.len(), |length| length as usize);
+        let table = || around.links.length(block, block.len() as u64).map(|length| length as usize);
+        let gone = around.types.is_gone(block).then_some(0);
+        let length = gone.or_else(|| around.links.text_length(block)).or_else(table).unwrap_or(block.len());
         let block = &block[..length.min(block.len())];
         let unused = around.links.unused(block) / 8;
         for (number, stored) in (0..).zip(block.as_chunks::<8>().0).skip(unused) {
