@@ -181,9 +181,11 @@ impl Namer<'_, '_> {
         Some(Link { node, found: self.kind(node)?, place, lower, inside: inside.map(|(_, at)| at), apart })
     }
 
-    /// Tells the places apart through which objects of one type hold others: the key of a dict, else where the word is.
+    /// Tells the places apart through which objects of one type hold others: the key of a dict, else where the word is. Those
+    /// without a name are one: an entry of a list, either end of a queue.
     pub(crate) fn place(&self, climb: &Climb, way: &[u32], at: usize) -> u64 {
-        let Some(link) = self.link(climb, way, at) else { return 0 };
+        let named = self.through(climb, way, at).is_some();
+        let Some(link) = self.link(climb, way, at).filter(|_| named) else { return 0 };
         let (begin, is_dict) = (self.begin(link.node), link.found.family() == Family::Dict);
         let key = |value: u64| value.checked_sub(8).and_then(|key| self.word(key)).unwrap_or_default();
         match link.inside {
