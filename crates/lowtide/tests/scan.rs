@@ -75,6 +75,17 @@ fn json(stage: &Stage, args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// The same, held against the schema in docs/.
+fn json_by_schema(stage: &Stage, args: &[&str]) -> Value {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scan.schema.json");
+    let schema: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    let object = json(stage, args);
+    let wrong: Vec<String> = schema.iter_errors(&object).map(|error| error.to_string()).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    object
+}
+
 fn sum_of_kinds(scan: &Value) -> u64 {
     scan["kinds"].as_array().unwrap().iter().map(|part| part["bytes"].as_u64().unwrap()).sum()
 }
@@ -83,7 +94,7 @@ fn sum_of_kinds(scan: &Value) -> u64 {
 fn a_scan_names_python_and_its_parts_add_up_to_what_is_resident() {
     let stage = Stage::new();
     let target = Target::start("held = [bytes(50_000) for _ in range(200)]");
-    let scan = json(&stage, &["scan", &target.pid(), "--format", "json"]);
+    let scan = json_by_schema(&stage, &["scan", &target.pid(), "--format", "json"]);
     assert_eq!(scan["schema"], "lowtide.scan/1");
     assert_eq!(scan["process"]["pid"].to_string(), target.pid());
     assert!(scan["python"]["version"].as_str().unwrap().starts_with("3."), "{}", scan["python"]);
@@ -136,7 +147,7 @@ signal.signal(signal.SIGUSR1, lambda *_: held.extend(bytearray(50_000) for _ in 
     target.grow();
     assert!(stage.output(&["scan", &target.pid(), "--save", after]).status.success());
     drop(target);
-    let growth = json(&stage, &["scan", after, "--against", before, "--format", "json"]);
+    let growth = json_by_schema(&stage, &["scan", after, "--against", before, "--format", "json"]);
     assert_eq!(growth["schema"], "lowtide.scan-growth/1");
     assert!(
         growth["difference"]["rss_bytes"].as_i64().unwrap() > 10_000_000,
