@@ -1,8 +1,8 @@
 //! How far the ways of samples are one and the same way: only that far is it printed, and only those are said to agree.
 //!
 //! Seen from the name at the top, ways part: one global can hold a dataset, a model and an optimizer. At each object the way goes on
-//! with the larger part: by the same attribute or key of the same type, or at least to the same type (a list has many
-//! places, and each sample its own). It ends where no part holds enough.
+//! with the larger part: by the same attribute or key of the same type (entries of a list have no name and are one place), or at
+//! least to the same type. It ends where no part holds enough.
 
 use crate::climb::{COMMON, Climb};
 use crate::path::{Namer, SHORT, Top, line};
