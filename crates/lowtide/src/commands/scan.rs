@@ -50,7 +50,8 @@ fn saved(args: &ScanArgs) -> Result<(Report, Option<Growth>), Failure> {
         return Err(Failure::new(format!("`{}` is a file, not a process", args.of))
             .hint("--for, --steps and --stop need the pid of a process that runs"));
     }
-    if args.of.bytes().all(|byte| byte.is_ascii_digit()) && !Path::new(&args.of).exists() {
+    let number = !args.of.is_empty() && args.of.bytes().all(|byte| byte.is_ascii_digit());
+    if number && !Path::new(&args.of).exists() {
         return Err(Failure::new(format!("there is no process {}: no pid is that large", args.of)));
     }
     let report = read(Path::new(&args.of))?;

@@ -172,7 +172,7 @@ impl Memory for Target {
         let mut files = self.files.borrow_mut();
         let file = files.entry(region.name.clone()).or_insert_with(|| self.open_file(region));
         let length = into.len().min((region.end - address) as usize);
-        let place = region.offset + (address - region.start);
+        let place = region.offset.saturating_add(address - region.start);
         file.as_ref().and_then(|file| file.read_at(&mut into[..length], place).ok()).unwrap_or(0)
     }
 
