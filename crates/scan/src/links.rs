@@ -23,6 +23,9 @@ const SET_END: u64 = 200;
 const TYPE_FLAGS: u64 = 168;
 /// How long the head of an instance's values can be: a byte for each of up to thirty, and two.
 const VALUES_HEADS: [usize; 4] = [8, 16, 24, 32];
+/// From 3.13 on: bytes before the values, and how many there can be.
+const VALUES_HEAD: u64 = 8;
+const MOST_VALUES: u8 = 30;
 /// Where an object has the number of its entries, if it has some.
 const COUNT: u64 = 16;
 /// Bytes of the head of a container that tell its table.
@@ -42,8 +45,34 @@ pub(crate) struct Lead {
     table: Container,
     /// Where it has words, by what those lead to.
     parts: [Part; MOST_PARTS],
-    /// Bytes of a tuple before its entries, from where it begins.
-    counted: Option<u64>,
+    /// Where its words end is told by a number in it.
+    counted: Option<Counted>,
+}
+
+/// Objects of one type that have a different number of words: where the number of them is, and where they begin.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    at: u64,
+    from: u64,
+    /// Whether the number is of an instance's values, which is a byte.
+    values: bool,
+}
+
+impl Counted {
+    fn new(found: &Type, inline: bool) -> Option<Self> {
+        let tuple = Self { at: COUNT, from: found.basic, values: false };
+        let values = Self { at: found.basic, from: found.basic + VALUES_HEAD, values: true };
+        if inline { Some(values) } else { (found.family() == Family::Tuple).then_some(tuple) }
+    }
+
+    fn words(self, stored: u64) -> u64 {
+        let number = stored.to_le_bytes()[0];
+        match self.values {
+            true if number > MOST_VALUES => WHOLE,
+            true => u64::from(number),
+            false => stored.min(WHOLE),
+        }
+    }
 }
 
 /// Parts of an object, at most: what is before it, and a table between other words.
@@ -109,21 +138,21 @@ impl Lead {
             holds: !is(special.weak) && !is(special.code),
             table,
             parts: parts(found, (head, from, to.max(from)), table, types.version),
-            counted: (found.family() == Family::Tuple).then_some(found.basic),
+            counted: Counted::new(found, table == Container::None && found.inline_values(types.version)),
         }
     }
 
     /// Where an object has the number of its entries, in its block: what is behind those is left from before.
     #[inline]
     pub(crate) fn count_at(&self) -> Option<u64> {
-        self.counted.map(|_| self.at + COUNT)
+        self.counted.map(|counted| self.at + counted.at)
     }
 
-    /// Where the words of an object with so many entries end.
+    /// Where the words of an object end, by the word that tells the number of its entries.
     #[inline]
     pub(crate) fn end(&self, slot: Slot, count: u64) -> u64 {
-        let entries = |basic| slot.start + self.at + basic + count.min(WHOLE) * 8;
-        self.counted.map_or(slot.end, entries).min(slot.end)
+        let end = |counted: Counted| slot.start + self.at + counted.from + counted.words(count) * 8;
+        self.counted.map_or(slot.end, end).min(slot.end)
     }
 
     /// The parts of an object that have words.
@@ -276,26 +305,21 @@ impl Links {
         let size = (block.len() as u64).saturating_sub(self.overhead);
         let length = text_length(block.get(self.skip as usize..)?, size)?;
         // What is unused of an instance's order may read as text too.
-        (self.unused(block) == 0).then_some(length + self.skip as usize)
+        self.values(block).is_none().then_some(length + self.skip as usize)
     }
 
-    /// Bytes at the beginning of a block that is no object which are no pointers: the values of an instance (3.11 and 3.12) come
-    /// behind the order in which they were set, and what is unused of that is left from before.
+    /// Which bytes of a block that is no object can be pointers, where it looks like the values of an instance. With them is the
+    /// order in which they were set: before them in 3.11 and 3.12, behind them later. What is unused of it is left from before.
     #[inline]
-    pub(crate) fn unused(&self, block: &[u8]) -> usize {
-        if !matches!(self.version, Version(3, 11 | 12)) {
-            return 0;
-        }
-        let block = block.get(self.skip as usize..).unwrap_or_default();
-        let is_head = |length: &usize| {
-            let Some([order @ .., set, told]) = block.get(..*length) else { return false };
-            let most = order.len();
-            let places = order.iter().rev().take(usize::from(*set));
-            usize::from(*told) == *length
-                && usize::from(*set) <= most
-                && places.fold(true, |fits, place| fits & (usize::from(*place) < most))
+    pub(crate) fn values(&self, block: &[u8]) -> Option<(usize, usize)> {
+        let (skip, size) = (self.skip as usize, block.len().saturating_sub(self.overhead as usize));
+        let values = block.get(skip..skip + size)?;
+        let (from, to) = match self.version {
+            Version(3, 11 | 12) => ordered_before(values)?,
+            version if version >= Version(3, 13) => ordered_behind(values)?,
+            _ => return None,
         };
-        VALUES_HEADS.into_iter().find(is_head).map_or(0, |length| length + self.skip as usize)
+        Some((skip + from, skip + to))
     }
 
     /// Where the entries of a list lie, if that is one.
@@ -415,6 +439,32 @@ fn text_length(block: &[u8], size: u64) -> Option<usize> {
     }
     let end = block.iter().position(|byte| !is_letter(*byte)).filter(|end| block[*end] == 0)?;
     Some(end / 8 * 8 + 8)
+}
+
+/// An instance's values in 3.11 and 3.12: from where to where they are.
+#[inline]
+fn ordered_before(block: &[u8]) -> Option<(usize, usize)> {
+    let is_head = |length: &usize| {
+        let Some([order @ .., set, told]) = block.get(..*length) else { return false };
+        let most = order.len();
+        let places = order.iter().rev().take(usize::from(*set));
+        usize::from(*told) == *length
+            && usize::from(*set) <= most
+            && places.fold(true, |fits, place| fits & (usize::from(*place) < most))
+    };
+    VALUES_HEADS.into_iter().find(is_head).map(|length| (length, block.len()))
+}
+
+/// The same later: how many there can be, how many there are, and that they are not in an object, and valid.
+#[inline]
+fn ordered_behind(block: &[u8]) -> Option<(usize, usize)> {
+    const ROUNDED: usize = 16;
+    let [most @ 1..=MOST_VALUES, set, 0, 1, ..] = *block else { return None };
+    let order = (usize::from(most) + 1) * 8;
+    let end = order + usize::from(most).next_multiple_of(8);
+    let fits = set <= most && (end..end + ROUNDED).contains(&block.len());
+    let places = block.get(order..order + usize::from(set)).filter(|_| fits)?;
+    places.iter().all(|place| *place < most).then_some((VALUES_HEAD as usize, order))
 }
 
 fn is_letter(byte: u8) -> bool {

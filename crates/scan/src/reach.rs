@@ -20,6 +20,8 @@ const TOGETHER: usize = 64;
 const LARGEST_READ: u64 = 64 << 10;
 /// Bytes of a block whose pages are kept a while, because others on them may come soon.
 const SMALL: u64 = 2 << 10;
+/// Bytes of an instance's values, at most.
+const MOST_VALUES: usize = 320;
 /// Entries of a deque's block, and bytes of that.
 const DEQUE_BLOCK: u64 = 64;
 const DEQUE_BYTES: u64 = (DEQUE_BLOCK + 2) * 8;
@@ -168,12 +170,12 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
     /// The values of an instance.
     fn values(&mut self, at: u64) {
         let Some(slot) = self.take(at) else { return };
-        let mut head = [0; 48];
-        let length = head.len().min((slot.end - slot.start) as usize);
-        let read = self.ground.reader.cached(slot.start, &mut head[..length]);
-        let unused = if read { self.ground.links.unused(&head[..length]) as u64 } else { 0 };
-        let begin = (slot.start + unused).next_multiple_of(8);
-        self.each((begin, slot.end & !7), Self::refer);
+        let mut block = [0; MOST_VALUES];
+        let length = block.len().min((slot.end - slot.start) as usize);
+        let read = self.ground.reader.cached(slot.start, &mut block[..length]);
+        let values = self.ground.links.values(&block[..length]).filter(|_| read).unwrap_or((0, length));
+        let (begin, end) = (slot.start + values.0 as u64, slot.start + values.1 as u64);
+        self.each((begin.next_multiple_of(8), end & !7), Self::refer);
     }
 
     fn deque(&mut self, deque: Deque) {

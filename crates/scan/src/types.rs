@@ -377,20 +377,46 @@ impl<'a> Types<'a> {
         None
     }
 
-    /// Whether a block begins with an object that is gone and kept to be used again, as frames, lists and dicts are: the
-    /// collector does not know it, and nothing refers to it. What is left in it leads nowhere.
+    /// Whether a block begins with an object that is gone and kept to be used again: what is left in it leads nowhere.
     #[inline]
     pub(crate) fn is_gone(&self, head: &[u8]) -> bool {
-        const LEAD: u64 = 16;
+        self.is_gone_container(head) || self.is_gone_number(head)
+    }
+
+    /// Frames, lists and dicts: the collector does not know it, and nothing refers to it.
+    #[inline]
+    fn is_gone_container(&self, head: &[u8]) -> bool {
+        const LEAD: usize = 16;
         const MARKS: u64 = 3;
         let word = |at: usize| word(head, self.skip + at);
-        let unused = word(0) | word(8) & !MARKS | word(LEAD as usize) == 0 && plausible(word(24));
-        unused
-            && self
-                .known
-                .get(&word(24))
-                .and_then(|kind| self.get(*kind))
-                .is_some_and(|kind| kind.lead == LEAD)
+        let (unknown, count) = (word(0) | word(8) & !MARKS == 0, word(LEAD));
+        unknown && (count == 0 || self.is_link(count)) && self.has_lead(word(LEAD + 8), LEAD)
+    }
+
+    /// Numbers (3.14), which have no head of the collector's: it leads to the next one that is kept.
+    #[inline]
+    fn is_gone_number(&self, head: &[u8]) -> bool {
+        let (link, kind) = (word(head, self.skip), word(head, self.skip + 8));
+        self.is_link(link) && self.is_writable(kind) && self.has_lead(kind, 0) && self.is_next(link, kind)
+    }
+
+    /// Whether that is a known type whose objects have so many bytes before them.
+    fn has_lead(&self, address: u64, lead: usize) -> bool {
+        let kind = || self.known.get(&address).and_then(|kind| self.get(*kind));
+        plausible(address) && kind().is_some_and(|kind| kind.lead == lead as u64)
+    }
+
+    /// Whether the word that counts references may be the link to the next object that is kept (3.14).
+    fn is_link(&self, count: u64) -> bool {
+        self.version >= Version(3, 14) && plausible(count) && count.is_multiple_of(16)
+    }
+
+    /// Whether the next number is kept too.
+    fn is_next(&self, link: u64, kind: u64) -> bool {
+        let mut next = [0; 16];
+        self.reader.cached(link, &mut next)
+            && word(&next, 8) == kind
+            && (word(&next, 0) == 0 || self.is_link(word(&next, 0)))
     }
 
     /// The number of a type that was just found.

@@ -120,11 +120,11 @@ impl Search {
     fn raw(&mut self, around: Around<'_, '_>, block: &[u8], start: u64, from: Source) {
         let names = &around.types.names;
         let table = || around.links.length(block, block.len() as u64).map(|length| length as usize);
+        let (unused, end) = around.links.values(block).unwrap_or((0, block.len()));
         let gone = around.types.is_gone(block).then_some(0);
-        let length = gone.or_else(|| around.links.text_length(block)).or_else(table).unwrap_or(block.len());
+        let length = gone.or_else(|| around.links.text_length(block)).or_else(table).unwrap_or(end);
         let block = &block[..length.min(block.len())];
-        let unused = around.links.unused(block) / 8;
-        for (number, stored) in (0..).zip(block.as_chunks::<8>().0).skip(unused) {
+        for (number, stored) in (0..).zip(block.as_chunks::<8>().0).skip(unused / 8) {
             let stored = u64::from_le_bytes(*stored);
             if let Some(suspect) = names.get(stored)
                 && self.found.places.len() < MOST_FOUND
