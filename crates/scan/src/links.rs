@@ -299,7 +299,7 @@ impl Links {
             .map(|length| length + self.skip)
     }
 
-    /// Where a text ends that a block of a pool begins with: what is behind it is left from before.
+    /// Where a text ends that a block begins with which is no object: what is behind it is left from before.
     #[inline]
     pub(crate) fn text_length(&self, block: &[u8]) -> Option<usize> {
         let size = (block.len() as u64).saturating_sub(self.overhead);
@@ -426,8 +426,8 @@ impl Links {
     }
 }
 
-/// Where a text ends that a block begins with, in whole words. No count and no pointer reads as eight letters; in the smallest
-/// block, which has two words, fewer will do.
+/// Where a text ends that a block begins with, in whole words: the end of one and what is left behind it read as a pointer. No
+/// count and no pointer reads as eight letters; in the smallest block, which has two words, fewer will do.
 #[inline]
 fn text_length(block: &[u8], size: u64) -> Option<usize> {
     const SMALLEST: u64 = 16;
@@ -438,7 +438,7 @@ fn text_length(block: &[u8], size: u64) -> Option<usize> {
         return None;
     }
     let end = block.iter().position(|byte| !is_letter(*byte)).filter(|end| block[*end] == 0)?;
-    Some(end / 8 * 8 + 8)
+    Some(end / 8 * 8)
 }
 
 /// An instance's values in 3.11 and 3.12: from where to where they are.
@@ -467,8 +467,9 @@ fn ordered_behind(block: &[u8]) -> Option<(usize, usize)> {
     places.iter().all(|place| *place < most).then_some((VALUES_HEAD as usize, order))
 }
 
+/// Whether a byte can be of a text, in whatever script.
 fn is_letter(byte: u8) -> bool {
-    byte.is_ascii_graphic() || byte == b' '
+    matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~' | 0x80..)
 }
 
 /// Low bits are marks: 3.12 takes one away from a pointer to values, 3.14 marks what a frame borrows.
@@ -488,10 +489,11 @@ mod tests {
             block[..text.len()].copy_from_slice(text);
             text_length(&block, size as u64)
         };
-        assert_eq!(block(b"<H\0", 16), Some(8));
-        assert_eq!(block(b"<HHHHHH\0", 16), Some(8));
-        assert_eq!(block(b"a name of some\0", 32), Some(16));
-        assert_eq!(block(b"sixteen letters.\0", 48), Some(24));
+        assert_eq!(block(b"<H\0", 16), Some(0));
+        assert_eq!(block(b"<HHHHHH\0", 16), Some(0));
+        assert_eq!(block(b"a name of some\0", 32), Some(8));
+        assert_eq!(block(b"sixteen letters.\0", 48), Some(16));
+        assert_eq!(block("some lines,\n\tin any script: \u{e9}\u{4e2d}.\0".as_bytes(), 64), Some(32));
         assert_eq!(block(b"A\0", 16), None, "may be a count");
         assert_eq!(block(b"<H\0", 32), None, "may be a count");
         assert_eq!(block(b"eight or more, and no end", 48), None);

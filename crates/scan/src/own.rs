@@ -312,14 +312,23 @@ impl Search {
             let whole = table || self.mostly_pointers(around, slot) || self.pointers_inside(around, slot);
             return (slot.start + if whole { size } else { 4096 }, whole);
         }
-        let head = self.window.at(around.reader, slot.start, HEAD.min(size as usize), bound);
-        if head.is_some_and(|head| around.types.is_gone(head)) {
+        let Some(head) = self.window.at(around.reader, slot.start, HEAD.min(size as usize), bound) else {
+            return (slot.start + size, table);
+        };
+        if around.types.is_gone(head) {
             return (slot.start, false);
         }
-        let length = head.and_then(|head| around.links.length(head, size)).unwrap_or(size);
+        let first = word(head, around.types.skip());
+        let length = around.links.length(head, size).unwrap_or(size).min(size) & !7;
+        // Pointers and counts have nothing in their upper end.
+        if first >> 48 != 0 && !table {
+            let block = self.window.at(around.reader, slot.start, size as usize, bound);
+            let block = block.and_then(|block| block.get(..size as usize));
+            let text = block.and_then(|block| around.links.text_length(block));
+            return (slot.start + text.map_or(length, |text| text as u64), false);
+        }
         // A table begins with how many use it: no pointer.
-        let few = |head: &[u8]| (1..1 << 32).contains(&word(head, around.types.skip()));
-        (slot.start + (length.min(size) & !7), table || head.is_some_and(few))
+        (slot.start + length, table || (1..1 << 32).contains(&first))
     }
 
     /// Once is enough: what leads to what was forgotten takes little room, and to find it takes as long each time.

@@ -92,6 +92,39 @@ gc.collect(); say(); wait()
 }
 
 #[test]
+fn the_end_of_a_text_and_what_is_left_behind_it_hold_nothing() {
+    for python in pythons() {
+        let name = random_name("chain");
+        let program = format!(
+            r"{MALLINFO}
+class Node: __slots__ = 'load', 'next'
+{name} = None
+for _ in range(500):
+    node = Node(); node.load = bytearray(40_000); node.next = {name}; {name} = node
+# Of a block that was used before the text took its beginning: its lowest byte ends the text.
+middle, place = {name}, 0
+while place < 200 or id(middle) % 256: middle, place = middle.next, place + 1
+left, texts = id(middle), []
+del node, middle
+malloc = libc.malloc; own = ctypes.pythonapi.PyObject_Malloc
+for take, lines in ((own, 1), (malloc, 20)):
+    take.restype, take.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    text = b'some letters,\n\t.' * lines
+    at = take(len(text) + 32)
+    ctypes.memmove(at, text, len(text))
+    ctypes.c_uint64.from_address(at + len(text)).value = left
+    texts.append(ctypes.c_void_p(at))
+gc.collect(); say(); wait()
+"
+        );
+        let scan = Target::start(&python, &program).scan();
+        let held = scan.holders.iter().find(|held| held.name == "bytearray").expect("bytearrays hold most");
+        let end = format!("<- Node.next <- global {name} of module __main__");
+        assert!(held.text.ends_with(&end) && held.share > 0.95, "{}: {held:?}", python.display());
+    }
+}
+
+#[test]
 fn a_list_of_more_than_a_million_holds_all_of_its_entries() {
     let python = pythons().pop().expect("a Python");
     let name = random_name("long");
