@@ -429,11 +429,22 @@ pub(crate) struct Cursors {
     raw: natives::Cursors,
 }
 
-/// Whether a block is an object.
+/// What a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Object,
-    Other,
+    /// The table of a container.
+    Table,
+    Native,
+}
+
+/// Which words of native blocks are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Words {
+    /// To where another one begins.
+    Begins,
+    /// To objects as well, and to the inside of other ones: many of these are left from before.
+    All,
 }
 
 impl Graph {
@@ -456,16 +467,32 @@ impl Graph {
         self.objects.each(&mut each);
     }
 
-    /// Calls `each` with every block that `id` leads to.
-    pub(crate) fn below(&self, id: u32, what: What, cursors: &mut Cursors, mut each: impl FnMut(u32)) {
-        let found = self.pools.visit(id, &mut cursors.pools, &mut each)
-            || self.late.visit(id, &mut cursors.late, &mut each);
+    /// Calls `each` with every block that `id` leads to by such words; `is_object` tells which of them are objects.
+    pub(crate) fn below(
+        &self,
+        (id, what): (u32, What),
+        words: Words,
+        is_object: impl Fn(u32) -> bool,
+        cursors: &mut Cursors,
+        mut each: impl FnMut(u32),
+    ) {
+        let begins = what == What::Native && words == Words::Begins;
+        let mut some = |below: u32| {
+            if !begins || !is_object(below) {
+                each(below);
+            }
+        };
+        let found = self.pools.visit(id, &mut cursors.pools, &mut some)
+            || self.late.visit(id, &mut cursors.late, &mut some);
         match what {
             _ if found => {}
             What::Object => drop(self.objects.visit(id, &mut cursors.objects, &mut each)),
-            What::Other => {
-                self.raw.below(id, &mut cursors.raw, &mut |target, _| each(target));
-                self.natives.visit(id, &mut cursors.natives, &mut each);
+            What::Table | What::Native => {
+                self.raw.begins(id, &mut cursors.raw, &mut each);
+                if !begins {
+                    self.natives.visit(id, &mut cursors.natives, &mut each);
+                    self.raw.insides(id, &mut cursors.raw, &mut each);
+                }
             }
         }
     }

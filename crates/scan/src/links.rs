@@ -455,16 +455,19 @@ fn ordered_before(block: &[u8]) -> Option<(usize, usize)> {
     VALUES_HEADS.into_iter().find(is_head).map(|length| (length, block.len()))
 }
 
-/// The same later: how many there can be, how many there are, and that they are not in an object, and valid.
+/// The same later: how many there can be, how many there are, and that they are not in an object; behind them which came first.
 #[inline]
 fn ordered_behind(block: &[u8]) -> Option<(usize, usize)> {
     const ROUNDED: usize = 16;
-    let [most @ 1..=MOST_VALUES, set, 0, 1, ..] = *block else { return None };
+    let [most @ 1..=MOST_VALUES, set, 0, ..] = *block else { return None };
     let order = (usize::from(most) + 1) * 8;
     let end = order + usize::from(most).next_multiple_of(8);
     let fits = set <= most && (end..end + ROUNDED).contains(&block.len());
     let places = block.get(order..order + usize::from(set)).filter(|_| fits)?;
-    places.iter().all(|place| *place < most).then_some((VALUES_HEAD as usize, order))
+    let values =
+        block[VALUES_HEAD as usize..order].as_chunks::<8>().0.iter().filter(|value| **value != [0; 8]);
+    let told = places.iter().all(|place| *place < most) && values.count() == usize::from(set);
+    told.then_some((VALUES_HEAD as usize, order))
 }
 
 /// Whether a byte can be of a text, in whatever script.

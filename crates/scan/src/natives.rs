@@ -99,10 +99,19 @@ impl Natives {
 
     /// Calls `each` with every block that `id` leads to. Quick for those who ask in ascending order. Says whether that is known.
     pub(crate) fn below(&self, id: u32, cursors: &mut Cursors, each: &mut impl FnMut(u32, Place)) -> bool {
-        let Self { begins, insides, .. } = self;
-        begins.layer.visit(id, &mut cursors.begins, &mut |target| each(target, Place::Begin));
-        insides.layer.visit(id, &mut cursors.insides, &mut |target| each(target, Place::Inside));
+        self.begins(id, cursors, &mut |target| each(target, Place::Begin));
+        self.insides(id, cursors, &mut |target| each(target, Place::Inside));
         !self.full
+    }
+
+    /// The same where it leads to the beginning of a block.
+    pub(crate) fn begins(&self, id: u32, cursors: &mut Cursors, each: &mut impl FnMut(u32)) {
+        self.begins.layer.visit(id, &mut cursors.begins, each);
+    }
+
+    /// The same where it leads to the inside of one.
+    pub(crate) fn insides(&self, id: u32, cursors: &mut Cursors, each: &mut impl FnMut(u32)) {
+        self.insides.layer.visit(id, &mut cursors.insides, each);
     }
 
     /// Bytes this takes.

@@ -1,12 +1,13 @@
 //! For every block the one above it on a shortest way from a name a person knows.
 //!
 //! One search in width from the namespaces of all modules, then from the locals of running functions for what is
-//! left, then from the other words of their frames, until everything that is asked for was met. It goes over what `edges.rs`
+//! left, both by references of Python's own; then by any word of the native blocks that were met, some of which are left from
+//! before; then from the other words of frames, until everything that is asked for was met. It goes over what `edges.rs`
 //! remembers and reads nothing of the target but where it begins; three bytes for each block that leads on remember the ways.
 
 use crate::above::Above;
 use crate::climb::{Ground, object_at};
-use crate::edges::{Cursors, Graph, What};
+use crate::edges::{Cursors, Graph, What, Words};
 use crate::frames::{ByFrame, Running, is_frame};
 use crate::frontier::Frontier;
 use crate::index::{Index, object_of, owner_of};
@@ -81,18 +82,24 @@ impl<'g> Tree<'g> {
             frames: FxHashMap::default(),
             cut: graph.full,
         };
-        let [next, spare, met] = [(); 3].map(|()| Frontier::new(slots));
-        let mut search = Search { ground, tree, next, spare, wanted, met, stale, moved };
+        let [next, spare, met, natives] = [(); 4].map(|()| Frontier::new(slots));
+        let mut search =
+            Search { ground, tree, next, spare, wanted, met, stale, moved, words: Words::Begins, natives };
         search.modules();
         search.run();
-        if !search.wanted.is_empty() && !search.tree.cut {
-            let running = Running::find(ground);
-            search.locals(&running);
+        if search.is_over() {
+            return search.tree;
+        }
+        let running = Running::find(ground);
+        search.locals(&running);
+        search.run();
+        if !search.is_over() {
+            search.any_word();
             search.run();
-            if !search.wanted.is_empty() {
-                search.frames(&running);
-                search.run();
-            }
+        }
+        if !search.is_over() {
+            search.frames(&running);
+            search.run();
         }
         search.tree
     }
@@ -110,6 +117,9 @@ struct Search<'a, 'b, 'c, 'g> {
     met: Frontier,
     stale: &'c FxHashSet<(u32, u32)>,
     moved: &'c Moved,
+    /// Which words of native blocks are followed, and those that were met while not all were.
+    words: Words,
+    natives: Frontier,
 }
 
 impl Search<'_, '_, '_, '_> {
@@ -150,6 +160,12 @@ impl Search<'_, '_, '_, '_> {
         running.locals(self.ground, |local, stored| self.held_by_frame(stored, ByFrame::Local(local)));
     }
 
+    /// Goes on by all words of native blocks.
+    fn any_word(&mut self) {
+        self.words = Words::All;
+        self.next = std::mem::take(&mut self.natives);
+    }
+
     /// Begins at what else is in the frames of running functions: values that have no name, and words left from before.
     fn frames(&mut self, running: &Running) {
         let ground = self.ground;
@@ -186,6 +202,11 @@ impl Search<'_, '_, '_, '_> {
         }
     }
 
+    /// Whether there is nothing left to look for, or no way to.
+    fn is_over(&self) -> bool {
+        self.wanted.is_empty() || self.tree.cut
+    }
+
     fn run(&mut self) {
         let mut cursors = Cursors::default();
         for _ in 0..MOST_LEVELS {
@@ -205,16 +226,22 @@ impl Search<'_, '_, '_, '_> {
     }
 
     fn block(&mut self, id: u32, cursors: &mut Cursors) {
-        let Self { tree, next, wanted, met, stale, moved, .. } = self;
+        let Self { tree, next, wanted, met, stale, moved, words, natives, .. } = self;
         let graph = tree.graph;
         let Some(above) = graph.lists.number(id) else { return };
-        let index = self.ground.index;
+        let Ground { index, links, tables, .. } = *self.ground;
         let tag = index.tag(id);
         let kind = object_of(tag);
         let owner = kind.or_else(|| owner_of(tag));
-        let what = if kind.is_some() { What::Object } else { What::Other };
-        let container = kind.and_then(|kind| self.ground.links.get(kind)).is_some_and(Lead::has_table);
-        let tables = self.ground.tables;
+        let container = kind.and_then(|kind| links.get(kind)).is_some_and(Lead::has_table);
+        let what = match kind {
+            Some(_) => What::Object,
+            None if tables.contains(id) => What::Table,
+            None => What::Native,
+        };
+        if what == What::Native && *words == Words::Begins {
+            natives.insert(id);
+        }
         let mut lead = |below: u32| {
             // What is no container leads to a table only by a word that is none.
             if met.contains(below) || !container && tables.contains(below) {
@@ -237,7 +264,8 @@ impl Search<'_, '_, '_, '_> {
                 tree.ends.insert(below, id);
             }
         };
-        graph.below(id, what, cursors, &mut lead);
+        let is_object = |below: u32| object_of(index.tag(below)).is_some();
+        graph.below((id, what), *words, is_object, cursors, &mut lead);
         moved.below(id).iter().copied().for_each(lead);
     }
 }

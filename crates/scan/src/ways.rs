@@ -79,8 +79,7 @@ impl Ways {
     }
 
     /// Words that some way goes through and that are left from before: behind the last entry of a list, whose table has room to
-    /// grow, in blocks of a queue, and most likely those of native memory that lead to the inside of other native memory and never
-    /// to its beginning. Each as the block that has it and the one that it only seems to hold.
+    /// grow, and in blocks of a queue. Each as the block that has it and the one that it only seems to hold.
     pub(crate) fn stale(&self, ground: &Ground<'_, '_>) -> Vec<(u32, u32)> {
         let behind = |(below, (table, place)): (&u32, &(Slot, u64))| {
             let (list, _) = self.above(table.id)?;
@@ -97,10 +96,6 @@ impl Ways {
             if let Some(owner) = owner.filter(|owner| owner.id != block.id || is_native(*below))
                 && chain::is_left(ground, (owner, *block), (*below, *place))
             {
-                stale.push((block.id, *below));
-            }
-            let inside = || ground.index.slot(*below).is_some_and(|below| !leads_to(ground, *place, below));
-            if is_native(block.id) && is_native(*below) && inside() {
                 stale.push((block.id, *below));
             }
         }
@@ -123,14 +118,11 @@ impl Ways {
         self.above(id).or_else(|| self.skipped.get(&id).map(|slot| (*slot, 0)))
     }
 
-    /// Reads a block until the words that point to all of `below` are found: each time the first one, but between native blocks
-    /// one that leads to the beginning comes before one that leads inside.
+    /// Reads a block until the words that point to all of `below` are found: each time the first one.
     fn read(&mut self, ground: &Ground<'_, '_>, window: &mut Window, slot: Slot, below: Vec<Slot>) {
         const PIECE: u64 = 64 << 10;
         let mut missing = below;
         let filter = Filter::new(&missing);
-        let is_native = |slot: Slot| object_of(ground.index.tag(slot.id)).is_none();
-        let native = is_native(slot);
         let parts = ground.links.holding((ground.reader, ground.index), window, slot, ground.tables);
         for (start, end) in parts.into_iter().flatten() {
             for from in (start..end).step_by(PIECE as usize) {
@@ -147,27 +139,13 @@ impl Ways {
                     if let Some(found) = hit.copied()
                         && ground.links.target(ground.index, address) == Some(found)
                     {
-                        if !native || !is_native(found) || begins(ground, address, found) {
-                            self.above.insert(found.id, (slot, at));
-                            missing.remove(place);
-                        } else {
-                            self.above.entry(found.id).or_insert((slot, at));
-                        }
+                        self.above.insert(found.id, (slot, at));
+                        missing.remove(place);
                     }
                 });
             }
         }
     }
-}
-
-/// Whether a block begins there.
-fn begins(ground: &Ground<'_, '_>, address: u64, slot: Slot) -> bool {
-    address == slot.start + ground.types.skip() as u64
-}
-
-/// Whether the word at `place` leads to the beginning of a block.
-fn leads_to(ground: &Ground<'_, '_>, place: u64, slot: Slot) -> bool {
-    ground.reader.word(place).is_some_and(|stored| begins(ground, unmarked(stored), slot))
 }
 
 /// Tells most words that point to none of some blocks: one bit for each page, by its lowest digits.

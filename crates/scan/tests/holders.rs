@@ -75,6 +75,10 @@ if sys.version_info[:2] in ((3, 11), (3, 12)):
     head = ctypes.c_uint8.from_address(values - 1).value
     assert head >= 16, head
     ctypes.c_uint64.from_address(values - head).value = id({name}['a']['b']['c']['d'])
+# A record of native code keeps nothing alive by a word that it never wrote.
+libc.malloc.restype = ctypes.c_void_p
+record = ctypes.c_void_p(libc.malloc(600))
+ctypes.c_uint64.from_address(record.value + 64).value = id({name}['a']['b']['c']['d'])
 if sys.version_info >= (3, 12):
     import typing
     some = typing.TypeVar('some')

@@ -10,10 +10,44 @@ fn part(id: u32) -> Part {
 
 fn below(graph: &Graph, id: u32, cursors: &mut Cursors) -> Vec<u32> {
     let mut found = Vec::new();
-    let what =
-        if matches!(part(id), Part::Pools | Part::Late | Part::Objects) { What::Object } else { What::Other };
-    graph.below(id, what, cursors, |target| found.push(target));
+    let what = if matches!(part(id), Part::Pools | Part::Late | Part::Objects) {
+        What::Object
+    } else {
+        What::Native
+    };
+    graph.below((id, what), Words::All, |_| false, cursors, |target| found.push(target));
     found
+}
+
+#[test]
+fn a_native_block_leads_to_objects_and_insides_only_where_all_words_count() {
+    const OBJECT: u32 = 900;
+    let mut edges = Edges::new(u64::MAX);
+    edges.grow(1000);
+    let mut natives = Natives::new(u64::MAX);
+    for (target, place) in [(501, natives::Place::Begin), (502, natives::Place::Inside)] {
+        natives.push(500, target, place);
+    }
+    edges.push(Part::Natives, 500, OBJECT);
+    edges.end(Part::Natives, 500);
+    for target in [501, OBJECT] {
+        edges.push(Part::Pools, 600, target);
+    }
+    edges.end(Part::Pools, 600);
+    edges.keep(Part::Pools, u32::MAX);
+    natives.end(500);
+    let graph = edges.finish(natives);
+    let below = |id, what, words| {
+        let mut found = Vec::new();
+        let is_object = |id| id == OBJECT;
+        graph.below((id, what), words, is_object, &mut Cursors::default(), |target| found.push(target));
+        found
+    };
+    assert_eq!(below(500, What::Native, Words::Begins), [501]);
+    assert_eq!(below(500, What::Native, Words::All), [501, OBJECT, 502]);
+    assert_eq!(below(500, What::Table, Words::Begins), [501, OBJECT, 502]);
+    assert_eq!(below(600, What::Native, Words::Begins), [501]);
+    assert_eq!(below(600, What::Object, Words::Begins), [501, OBJECT]);
 }
 
 fn graph(lists: &BTreeMap<u32, Vec<u32>>) -> Graph {
