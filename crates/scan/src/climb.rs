@@ -18,7 +18,7 @@ use crate::tree::Tree;
 use crate::types::{Type, Types};
 use crate::ways::Ways;
 use crate::{Settings, TypeUse};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Samples are bits of a word.
 const MOST_SAMPLES: usize = presample::MOST;
@@ -29,7 +29,7 @@ const WORTH_SHARE: u64 = 10;
 pub(crate) const COMMON: f64 = 0.5;
 /// From this share on another way is told too.
 const ALSO: f64 = 0.2;
-/// One of so many samples may hang on nothing.
+/// One of so many samples may hang on nothing, or on a word that is left from before.
 const LOOSE: usize = 8;
 /// Bytes a search may read however little is resident.
 const LEAST_READ: u64 = 64 << 20;
@@ -152,6 +152,30 @@ impl Begun<'_> {
             let loose = samples.filter(|node| !tree.is_reached(node.slot.id)).count();
             loose * LOOSE > climb.all.count_ones() as usize
         })
+    }
+
+    /// The samples whose ways go through one of some words, where they are few of every type's: then it is not worth to look for
+    /// other ways.
+    pub(crate) fn few_through(&self, ways: &Ways, words: &FxHashSet<(u32, u32)>) -> Option<FxHashSet<u32>> {
+        let mut all = FxHashSet::default();
+        for climb in self.climbs.iter().filter(|_| !words.is_empty()) {
+            let samples = climb.nodes.iter().map(|node| node.slot.id);
+            let through: Vec<u32> = samples.filter(|id| ways.goes_through(*id, words)).collect();
+            if through.len() * LOOSE > climb.nodes.len() {
+                return None;
+            }
+            all.extend(through);
+        }
+        Some(all)
+    }
+
+    /// Some samples are none.
+    pub(crate) fn leave_out(&mut self, samples: &FxHashSet<u32>) {
+        for climb in self.climbs.iter_mut().filter(|_| !samples.is_empty()) {
+            let Climb { nodes, weights, .. } = std::mem::take(climb);
+            let kept = nodes.into_iter().zip(weights).filter(|(node, _)| !samples.contains(&node.slot.id));
+            kept.for_each(|(node, weight)| climb.sample(node.slot, node.kind, weight));
+        }
     }
 
     /// The words by which the samples are held, all the way up.

@@ -100,7 +100,7 @@ fn holders(
     rows: &[TypeUse],
     settings: &Settings,
 ) -> (Vec<Holders>, u64) {
-    let begun = climb::begin(ground, samples, rows, settings);
+    let mut begun = climb::begin(ground, samples, rows, settings);
     let (mut stale, mut moved) = (FxHashSet::default(), None);
     let mut best: Option<(Tree<'_>, Ways)> = None;
     let mut more_ways = true;
@@ -115,17 +115,17 @@ fn holders(
             break;
         }
         let ways = begun.ways(ground, &tree, settings.levels);
-        let left = ways.stale(ground);
+        let left: FxHashSet<(u32, u32)> = ways.stale(ground).into_iter().collect();
+        let few = begun.few_through(&ways, &left);
         best = Some((tree, ways));
         more_ways = false;
         if loose && moved.is_none() {
             let found = Moved::find(ground);
             more_ways = !found.is_empty();
             moved = Some(found);
-        } else if left.is_empty() {
-            break;
         }
-        if left.is_empty() && moved.as_ref().is_none_or(Moved::is_empty) {
+        if let Some(few) = few.filter(|_| !more_ways) {
+            begun.leave_out(&few);
             break;
         }
         stale.extend(left);

@@ -401,7 +401,7 @@ impl<'a> Types<'a> {
     #[inline]
     fn is_gone_number(&self, head: &[u8]) -> bool {
         let (count, kind) = (word(head, self.skip), word(head, self.skip + 8));
-        self.has_lead(kind, 0) && self.is_next(count, kind)
+        self.is_link(count) && self.has_lead(kind, 0) && self.is_next(count, kind)
     }
 
     /// Whether that is a known type whose objects have so many bytes before them.

@@ -118,6 +118,12 @@ impl Ways {
         self.above(id).or_else(|| self.skipped.get(&id).map(|slot| (*slot, 0)))
     }
 
+    /// Whether the way of a block goes through one of some words, each told by the block that has it and the one it leads to.
+    pub(crate) fn goes_through(&self, id: u32, words: &FxHashSet<(u32, u32)>) -> bool {
+        let up = std::iter::successors(Some(id), |low| self.next(*low).map(|(slot, _)| slot.id));
+        up.take(LONGEST).any(|low| self.above(low).is_some_and(|(slot, _)| words.contains(&(slot.id, low))))
+    }
+
     /// Reads a block until the words that point to all of `below` are found: each time the first one.
     fn read(&mut self, ground: &Ground<'_, '_>, window: &mut Window, slot: Slot, below: Vec<Slot>) {
         const PIECE: u64 = 64 << 10;
