@@ -79,12 +79,12 @@ impl Claims {
 
 /// Where a pointer leads to in the block `id` that begins at `start`.
 #[inline]
-pub(crate) fn place(around: &Around<'_, '_>, (id, start): (u32, u64), address: u64) -> Place {
+pub(crate) fn place((index, types): (&Index, &Types<'_>), (id, start): (u32, u64), address: u64) -> Place {
     let inside = address - start;
     // What a debug allocator puts before it.
-    let skip = around.types.skip() as u64;
+    let skip = types.skip() as u64;
     let may_be_own = || inside < PAGE && [0, CHUNK_HEAD].contains(&(start % PAGE));
-    let is_large = || around.index.slot(id).is_some_and(|slot| slot.end - slot.start >= LARGE);
+    let is_large = || index.slot(id).is_some_and(|slot| slot.end - slot.start >= LARGE);
     if inside <= BEGINNING + skip || may_be_own() && is_large() { Place::Begin } else { Place::Inside }
 }
 

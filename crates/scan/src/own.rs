@@ -214,7 +214,7 @@ impl Search {
 
     #[inline(never)]
     fn pointer(&mut self, around: &Around<'_, '_>, from: &Source, stored: u64, address: u64) -> Led {
-        let Around { index, links, .. } = *around;
+        let Around { index, types, links, .. } = *around;
         // A pointer with a mark other than that of an instance's values (3.12) holds, but owns nothing.
         let owns = stored & 7 == 7 || stored.trailing_zeros() >= 2;
         let led = if owns { Led::Somewhere } else { Led::Nowhere };
@@ -226,10 +226,10 @@ impl Search {
             Met::Block { id, start, tag, known } if tag == RAW || owner_of(tag).is_some() => {
                 match (from.role, from.kind) {
                     (Role::Any, Some(kind)) if owns => {
-                        self.claims.claim(around, (id, place(around, (id, start), address)), kind);
+                        self.claims.claim(around, (id, place((index, types), (id, start), address)), kind);
                     }
                     (Role::Any, None) if owns && self.phase == Phase::Rest => {
-                        self.natives.push(from.id, id, place(around, (id, start), address));
+                        self.natives.push(from.id, id, place((index, types), (id, start), address));
                         return led;
                     }
                     (Role::Any, None) if owns => self.again.insert(from.id),

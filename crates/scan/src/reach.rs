@@ -6,10 +6,12 @@
 //! Text and numbers lead nowhere and are counted wherever they are reached. What is held by others as well, or by itself in a
 //! cycle, stays outside, and then the sum is a least one.
 
+use crate::claims::place;
 use crate::climb::{Ground, object_at};
 use crate::index::{FREE, Slot, object_of, owner_of};
 use crate::links::{HEAD, Lead, Role, unmarked};
 use crate::names::DICT_VALUES;
+use crate::natives::Place;
 use crate::reader::{Window, plausible, word};
 use crate::types::{Family, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -201,7 +203,9 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
             let Some(below) = reach.below(stored) else { return };
             match object_of(reach.ground.index.tag(below.id)) {
                 Some(_) => objects.extend(reach.begins(below, stored).then_some(below.id)),
-                None => reach.owned(below, kind),
+                // To the inside leads a word that is left from before.
+                None if reach.leads_to(below, stored) => reach.owned(below, kind),
+                None => {}
             }
         });
         if objects.len() * 2 > words {
@@ -251,6 +255,11 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
 
     fn begins(&self, slot: Slot, address: u64) -> bool {
         self.type_of(slot).is_some_and(|(_, found)| object_at(self.ground, slot, found) == address)
+    }
+
+    /// Whether an address is where a native block begins.
+    fn leads_to(&self, slot: Slot, address: u64) -> bool {
+        place((self.ground.index, self.ground.types), (slot.id, slot.start), address) == Place::Begin
     }
 
     /// The block that an address is in.
