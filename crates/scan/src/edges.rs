@@ -471,8 +471,7 @@ impl Graph {
     pub(crate) fn below(
         &self,
         (id, what): (u32, What),
-        words: Words,
-        is_object: impl Fn(u32) -> bool,
+        (words, is_object): (Words, impl Fn(u32) -> bool),
         cursors: &mut Cursors,
         mut each: impl FnMut(u32),
     ) {

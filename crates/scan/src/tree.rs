@@ -265,7 +265,7 @@ impl Search<'_, '_, '_, '_> {
             }
         };
         let is_object = |below: u32| object_of(index.tag(below)).is_some();
-        graph.below((id, what), *words, is_object, cursors, &mut lead);
+        graph.below((id, what), (*words, is_object), cursors, &mut lead);
         moved.below(id).iter().copied().for_each(lead);
     }
 }

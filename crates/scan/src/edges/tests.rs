@@ -15,7 +15,7 @@ fn below(graph: &Graph, id: u32, cursors: &mut Cursors) -> Vec<u32> {
     } else {
         What::Native
     };
-    graph.below((id, what), Words::All, |_| false, cursors, |target| found.push(target));
+    graph.below((id, what), (Words::All, |_| false), cursors, |target| found.push(target));
     found
 }
 
@@ -40,7 +40,7 @@ fn a_native_block_leads_to_objects_and_insides_only_where_all_words_count() {
     let below = |id, what, words| {
         let mut found = Vec::new();
         let is_object = |id| id == OBJECT;
-        graph.below((id, what), words, is_object, &mut Cursors::default(), |target| found.push(target));
+        graph.below((id, what), (words, is_object), &mut Cursors::default(), |target| found.push(target));
         found
     };
     assert_eq!(below(500, What::Native, Words::Begins), [501]);
