@@ -64,6 +64,31 @@ def test_planted_tensors_are_counted_with_their_storages_and_their_holder(tmp_pa
     assert holder["share"] >= 0.9
 
 
+GRADIENTS = """
+import sys, torch
+class {kind}(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.{field} = torch.nn.ModuleList(torch.nn.Linear(1000, 1000) for _ in range(20))
+{keeper} = {kind}()
+sum(layer(torch.ones(2, 1000)).sum() for layer in {keeper}.{field}).backward()
+assert all(weight.grad is not None for weight in {keeper}.parameters())
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_weights_and_the_gradients_that_only_c_plus_plus_leads_to_are_held_by_the_model(tmp_path):
+    values = {"kind": name(), "field": name().lower(), "keeper": name().upper()}
+    _, scan = scanned(tmp_path, GRADIENTS.format(**values))
+    holders = {holder["name"]: holder for holder in scan["holders"]}
+    assert any(kind in holders for kind in ("Parameter", "Tensor")), scan["holders"]
+    for kind, holder in holders.items():
+        if kind in ("Parameter", "Tensor"):
+            assert holder["text"].endswith(f"global {values['keeper']} of module __main__"), holder
+            assert "Parameter" in holder["text"] and holder["share"] >= 0.9, holder
+
+
 TRAIN = """
 import json, sys, torch, transformers
 from transformers import Trainer

@@ -441,9 +441,11 @@ pub(crate) enum What {
 /// Which words of native blocks are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Words {
-    /// To where another one begins.
+    /// To where another one of the same owner begins.
     Begins,
-    /// To objects as well, and to the inside of other ones: many of these are left from before.
+    /// To objects as well, and to the inside of other ones of the same owner: many of these are left from before.
+    Own,
+    /// All of them: a record of one type may lead to those of another.
     All,
 }
 

@@ -426,19 +426,21 @@ impl Links {
     }
 }
 
-/// Where a text ends that a block begins with, in whole words: the end of one and what is left behind it read as a pointer. No
-/// count and no pointer reads as eight letters; in the smallest block, which has two words, fewer will do.
+/// Where a text ends that a block begins with, in whole words: its end and what is left behind that read as a pointer. No count
+/// and no pointer reads as eight letters; in the smallest block, which has two words, fewer will do, but the first of those may be a
+/// pointer all the same.
 #[inline]
 fn text_length(block: &[u8], size: u64) -> Option<usize> {
     const SMALLEST: u64 = 16;
     const FEW: usize = 2;
     let first: &[u8; 8] = block.first_chunk()?;
-    let least = if size == SMALLEST { FEW } else { first.len() };
-    if !first[..least].iter().all(|byte| is_letter(*byte)) {
+    let small = size == SMALLEST;
+    let is_letter = |byte: &u8| if small { matches!(byte, b' '..=b'~') } else { is_letter(*byte) };
+    if !first[..if small { FEW } else { 8 }].iter().all(is_letter) {
         return None;
     }
-    let end = block.iter().position(|byte| !is_letter(*byte)).filter(|end| block[*end] == 0)?;
-    Some(end / 8 * 8)
+    let end = block.iter().position(|byte| !is_letter(byte)).filter(|end| block[*end] == 0)?;
+    Some(if small { 8 } else { end / 8 * 8 })
 }
 
 /// An instance's values in 3.11 and 3.12: from where to where they are.
@@ -492,8 +494,10 @@ mod tests {
             block[..text.len()].copy_from_slice(text);
             text_length(&block, size as u64)
         };
-        assert_eq!(block(b"<H\0", 16), Some(0));
-        assert_eq!(block(b"<HHHHHH\0", 16), Some(0));
+        assert_eq!(block(b"<H\0", 16), Some(8), "may be a pointer");
+        assert_eq!(block(b"<HHHHHH\0", 16), Some(8));
+        assert_eq!(block(&0x7f3e_90c0_a010_u64.to_le_bytes(), 16), None);
+        assert_eq!(block(&0x55d4_c3c0_a010_u64.to_le_bytes(), 32), None);
         assert_eq!(block(b"a name of some\0", 32), Some(8));
         assert_eq!(block(b"sixteen letters.\0", 48), Some(16));
         assert_eq!(block("some lines,\n\tin any script: \u{e9}\u{4e2d}.\0".as_bytes(), 64), Some(32));

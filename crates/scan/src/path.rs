@@ -6,6 +6,8 @@ use crate::names::{self, DICT_KEYS, DICT_USED, DICT_VALUES, Table};
 use crate::reader::plausible;
 use crate::report::HolderStep;
 use crate::types::{Family, Type, Version};
+use rustc_hash::FxHasher;
+use std::hash::{Hash, Hasher};
 
 /// Where a climb ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,19 +183,15 @@ impl Namer<'_, '_> {
         Some(Link { node, found: self.kind(node)?, place, lower, inside: inside.map(|(_, at)| at), apart })
     }
 
-    /// Tells the places apart through which objects of one type hold others: the key of a dict, else where the word is. Those
-    /// without a name are one: an entry of a list, either end of a queue.
+    /// Tells the places apart through which objects of one type hold others, by what they are called: two instances may keep the
+    /// same attribute in different ways. Those without a name are one: an entry of a list, either end of a queue.
     pub(crate) fn place(&self, climb: &Climb, way: &[u32], at: usize) -> u64 {
-        let named = self.through(climb, way, at).is_some();
-        let Some(link) = self.link(climb, way, at).filter(|_| named) else { return 0 };
-        let (begin, is_dict) = (self.begin(link.node), link.found.family() == Family::Dict);
-        let key = |value: u64| value.checked_sub(8).and_then(|key| self.word(key)).unwrap_or_default();
-        match link.inside {
-            Some(inside) if is_dict && self.word(begin + DICT_VALUES) == Some(0) => key(inside),
-            Some(inside) => inside.wrapping_sub(link.lower.slot.start),
-            None if is_dict && link.apart => key(link.place),
-            None => link.place.wrapping_sub(begin),
-        }
+        let mut hasher = FxHasher::default();
+        let through = self.through(climb, way, at);
+        through.map_or(0, |name| {
+            name.hash(&mut hasher);
+            hasher.finish()
+        })
     }
 
     /// Through what the object at `at` of a way holds the next one: `['key']`, `.attribute`.

@@ -2,7 +2,7 @@
 //!
 //! One search in width from the namespaces of all modules, then from the locals of running functions for what is
 //! left, both by references of Python's own; then by any word of the native blocks that were met, some of which are left from
-//! before; then from the other words of frames, until everything that is asked for was met. It goes over what `edges.rs`
+//! before, those to blocks of the same owner first; then from the other words of frames, until everything that is asked for was met. It goes over what `edges.rs`
 //! remembers and reads nothing of the target but where it begins; three bytes for each block that leads on remember the ways.
 
 use crate::above::Above;
@@ -93,9 +93,11 @@ impl<'g> Tree<'g> {
         let running = Running::find(ground);
         search.locals(&running);
         search.run();
-        if !search.is_over() {
-            search.any_word();
-            search.run();
+        for words in [Words::Own, Words::All] {
+            if !search.is_over() {
+                search.go_on(words);
+                search.run();
+            }
         }
         if !search.is_over() {
             search.frames(&running);
@@ -117,7 +119,7 @@ struct Search<'a, 'b, 'c, 'g> {
     met: Frontier,
     stale: &'c FxHashSet<(u32, u32)>,
     moved: &'c Moved,
-    /// Which words of native blocks are followed, and those that were met while not all were.
+    /// Which words of native blocks are followed, and the blocks that were met while not all were.
     words: Words,
     natives: Frontier,
 }
@@ -160,10 +162,10 @@ impl Search<'_, '_, '_, '_> {
         running.locals(self.ground, |local, stored| self.held_by_frame(stored, ByFrame::Local(local)));
     }
 
-    /// Goes on by all words of native blocks.
-    fn any_word(&mut self) {
-        self.words = Words::All;
-        self.next = std::mem::take(&mut self.natives);
+    /// Goes on by more words of the native blocks that were met.
+    fn go_on(&mut self, words: Words) {
+        self.words = words;
+        self.next = std::mem::replace(&mut self.natives, Frontier::new(self.ground.index.slots()));
     }
 
     /// Begins at what else is in the frames of running functions: values that have no name, and words left from before.
@@ -239,18 +241,17 @@ impl Search<'_, '_, '_, '_> {
             None if tables.contains(id) => What::Table,
             None => What::Native,
         };
-        if what == What::Native && *words == Words::Begins {
+        if what == What::Native && *words != Words::All {
             natives.insert(id);
         }
         let mut lead = |below: u32| {
+            if met.contains(below) || !stale.is_empty() && stale.contains(&(id, below)) {
+                return;
+            }
             // What is no container leads to a table only by a word that is none.
-            if met.contains(below) || !container && tables.contains(below) {
-                return;
-            }
-            if !stale.is_empty() && stale.contains(&(id, below)) {
-                return;
-            }
-            if wanted.contains(below) && is_foreign(index, below, owner) {
+            let table = tables.contains(below);
+            let own = wanted.contains(below) || !table && *words != Words::All;
+            if table && !container || own && is_foreign(index, below, owner) {
                 return;
             }
             if let Some(number) = graph.lists.number(below) {
@@ -270,10 +271,11 @@ impl Search<'_, '_, '_, '_> {
     }
 }
 
-/// Whether a block that is asked for belongs to another type than `by`, whose word leads to it.
+/// Whether a block belongs to another type than `by`, whose word leads to it.
 ///
-/// Why: a block of data is met from anywhere, by a word that is left from before or by chance. Who owns it was found with more care
-/// (`claims.rs`), and there a block of the owner's, or the owner, leads to each of its blocks.
+/// Why: native memory is met from anywhere, by a word that is left from before or by chance, and the records of a large C++ library
+/// all lead to each other. Who owns a block was found with more care (`claims.rs`), and there a block of the owner's, or the owner,
+/// leads to each of its blocks.
 fn is_foreign(index: &Index, below: u32, by: Option<u32>) -> bool {
     owner_of(index.tag(below)).is_some_and(|owner| by != Some(owner))
 }
