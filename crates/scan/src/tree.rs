@@ -82,9 +82,9 @@ impl<'g> Tree<'g> {
             frames: FxHashMap::default(),
             cut: graph.full,
         };
-        let [next, spare, met, natives] = [(); 4].map(|()| Frontier::new(slots));
+        let [next, spare, met, later] = [(); 4].map(|()| Frontier::new(slots));
         let mut search =
-            Search { ground, tree, next, spare, wanted, met, stale, moved, words: Words::Begins, natives };
+            Search { ground, tree, next, spare, wanted, met, stale, moved, words: Words::Begins, later };
         search.modules();
         search.run();
         if search.is_over() {
@@ -119,9 +119,10 @@ struct Search<'a, 'b, 'c, 'g> {
     met: Frontier,
     stale: &'c FxHashSet<(u32, u32)>,
     moved: &'c Moved,
-    /// Which words of native blocks are followed, and the blocks that were met while not all were.
+    /// Which words of native blocks are followed, and the blocks that lead on by others: native ones, and those that lead to
+    /// blocks of another owner.
     words: Words,
-    natives: Frontier,
+    later: Frontier,
 }
 
 impl Search<'_, '_, '_, '_> {
@@ -162,10 +163,10 @@ impl Search<'_, '_, '_, '_> {
         running.locals(self.ground, |local, stored| self.held_by_frame(stored, ByFrame::Local(local)));
     }
 
-    /// Goes on by more words of the native blocks that were met.
+    /// Goes on by more words.
     fn go_on(&mut self, words: Words) {
         self.words = words;
-        self.next = std::mem::replace(&mut self.natives, Frontier::new(self.ground.index.slots()));
+        self.next = std::mem::replace(&mut self.later, Frontier::new(self.ground.index.slots()));
     }
 
     /// Begins at what else is in the frames of running functions: values that have no name, and words left from before.
@@ -228,7 +229,7 @@ impl Search<'_, '_, '_, '_> {
     }
 
     fn block(&mut self, id: u32, cursors: &mut Cursors) {
-        let Self { tree, next, wanted, met, stale, moved, words, natives, .. } = self;
+        let Self { tree, next, wanted, met, stale, moved, words, later, .. } = self;
         let graph = tree.graph;
         let Some(above) = graph.lists.number(id) else { return };
         let Ground { index, links, tables, .. } = *self.ground;
@@ -242,7 +243,7 @@ impl Search<'_, '_, '_, '_> {
             None => What::Native,
         };
         if what == What::Native && *words != Words::All {
-            natives.insert(id);
+            later.insert(id);
         }
         let mut lead = |below: u32| {
             if met.contains(below) || !stale.is_empty() && stale.contains(&(id, below)) {
@@ -250,8 +251,12 @@ impl Search<'_, '_, '_, '_> {
             }
             // What is no container leads to a table only by a word that is none.
             let table = tables.contains(below);
+            if table && !container {
+                return;
+            }
             let own = wanted.contains(below) || !table && *words != Words::All;
-            if table && !container || own && is_foreign(index, below, owner) {
+            if own && is_foreign(index, below, owner) {
+                later.insert(id);
                 return;
             }
             if let Some(number) = graph.lists.number(below) {
