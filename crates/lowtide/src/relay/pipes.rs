@@ -51,6 +51,7 @@ fn outlive_the_job() {
 fn copy(from: &OwnedFd, to: BorrowedFd<'_>, mut finder: Finder, speaker: &Mutex<Speaker>) {
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
+        wait(from, speaker);
         let arrived = match read(from, &mut chunk) {
             Ok(0) => break,
             Ok(count) => chunk.get(..count).unwrap_or_default(),
@@ -63,6 +64,20 @@ fn copy(from: &OwnedFd, to: BorrowedFd<'_>, mut finder: Finder, speaker: &Mutex<
         say(finder.take(arrived), speaker);
     }
     say(finder.end(), speaker);
+}
+
+/// While nothing arrives, says what a recorder that only begins could not hear.
+fn wait(from: &OwnedFd, speaker: &Mutex<Speaker>) {
+    loop {
+        let mut speaker = speaker.lock().unwrap_or_else(PoisonError::into_inner);
+        speaker.flush();
+        let again = speaker.again();
+        drop(speaker);
+        let Some(again) = again else { return };
+        if poll(&mut [PollFd::new(from.as_fd(), PollFlags::POLLIN)], again) != Ok(0) {
+            return;
+        }
+    }
 }
 
 fn say(step: Option<f64>, speaker: &Mutex<Speaker>) {

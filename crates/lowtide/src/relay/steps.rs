@@ -3,6 +3,7 @@
 //! Output comes in any pieces; a line ends at a line feed or, as progress bars do, at a carriage return. The bytes
 //! themselves pass on elsewhere, untouched. Not here: copying (see `pipes` and the relay itself).
 
+use nix::poll::PollTimeout;
 use regex::bytes::Regex;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -100,6 +101,11 @@ impl Speaker {
     pub(super) fn tell(&mut self, step: f64) {
         self.unsaid = Some(step);
         self.flush();
+    }
+
+    /// When to flush again, if something could not be said.
+    pub(super) fn again(&self) -> Option<PollTimeout> {
+        self.unsaid.and_then(|_| PollTimeout::try_from(CONNECT_EVERY).ok())
     }
 
     /// Says the last step, also to a recorder that is busy or only begins.
