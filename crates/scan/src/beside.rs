@@ -1,11 +1,11 @@
 //! The blocks of pools that are looked at together: in which order they are followed, and which of them need not be.
 //!
 //! Why: most pointers lead to numbers and texts that were made beside what points to them. To find such a block in the index
-//! takes six loads that wait for each other; here it takes two. And a block that leads to one of which nothing is known yet has
+//! takes six loads that wait for each other; here it takes one. And a block that leads to one of which nothing is known yet has
 //! a list made, which is forgotten when that one turns out to lead nowhere. So tuples and the like come first, then blocks that are no
 //! objects, then the containers and instances that have such a block as their table: most come after what they lead to.
 
-use crate::index::{FREE, GRAIN, POOL_HEAD, Pool, SHARE_SHIFT, Tag, object_of, share};
+use crate::index::{FREE, GRAIN, POOL_HEAD, Pool, Tag, object_of};
 use crate::links::Links;
 use crate::tags::NONE;
 use std::ops::Range;
@@ -57,14 +57,15 @@ pub(crate) struct Beside {
     shift: u32,
     pools: Vec<Blocks>,
     turns: Vec<Turn>,
+    /// A bit for each grain of a block that has no turn: all that is asked for a pointer.
+    dull: Vec<u64>,
 }
 
-/// The blocks of one pool: where the first stands, how many there are, for dividing by their size, and which turns there are.
+/// The blocks of one pool: where the first stands, how many there are, and which turns there are.
 #[derive(Clone, Copy, Default)]
 struct Blocks {
     first: u32,
     count: u32,
-    share: u32,
     turns: u8,
 }
 
@@ -76,6 +77,8 @@ impl Beside {
         self.pools.clear();
         self.pools.resize((length >> self.shift) as usize, Blocks::default());
         self.turns.clear();
+        self.dull.clear();
+        self.dull.resize((length / u64::from(GRAIN)).div_ceil(64) as usize, 0);
     }
 
     /// One of them, and the tags of its blocks: `turn` tells when those with a tag are followed.
@@ -93,7 +96,16 @@ impl Beside {
             }
             known.1
         }));
-        self.pools[place] = Blocks { first, count, share: share(pool.block), turns };
+        self.pools[place] = Blocks { first, count, turns };
+        let grains = Grains::of(pool, self.start);
+        if turns == Turn::Never.bit() {
+            return set(&mut self.dull, grains.first..grains.first + grains.each * tags.len());
+        }
+        if turns & Turn::Never.bit() != 0 {
+            let never =
+                self.turns[first as usize..].iter().enumerate().filter(|(_, turn)| **turn == Turn::Never);
+            never.for_each(|(number, _)| grains.set(&mut self.dull, number));
+        }
     }
 
     fn place(&self, pool: &Pool) -> Option<usize> {
@@ -102,34 +114,37 @@ impl Beside {
         (offset < self.length && place < self.pools.len()).then_some(place)
     }
 
-    /// Where the blocks of a pool stand, if that is one of them.
-    pub(crate) fn places(&self, pool: &Pool) -> Option<Range<usize>> {
-        let blocks = self.pools[self.place(pool)?];
-        Some(blocks.first as usize..(blocks.first + blocks.count) as usize)
-    }
-
     /// Whether some blocks of a pool have this turn.
     pub(crate) fn has(&self, pool: &Pool, turn: Turn) -> bool {
         self.place(pool).is_some_and(|place| self.pools[place].turns & turn.bit() != 0)
     }
 
-    /// When the block at a place is followed.
-    #[inline]
-    pub(crate) fn turn(&self, place: usize) -> Turn {
-        self.turns.get(place).copied().unwrap_or(Turn::Never)
+    /// Lends the turns of all blocks, and tells which are those of a pool: nobody asks for them while its blocks are followed.
+    pub(crate) fn lend(&mut self, pool: &Pool) -> Option<(Vec<Turn>, Range<usize>)> {
+        let blocks = self.pools[self.place(pool)?];
+        let range = blocks.first as usize..(blocks.first + blocks.count) as usize;
+        Some((std::mem::take(&mut self.turns), range))
+    }
+
+    /// Takes them back.
+    pub(crate) fn give_back(&mut self, turns: Vec<Turn>) {
+        self.turns = turns;
     }
 
     /// A block that was thought to lead somewhere does not.
     #[inline]
-    pub(crate) fn never(&mut self, place: usize) {
-        self.turns.get_mut(place).into_iter().for_each(|turn| *turn = Turn::Never);
+    pub(crate) fn never(&mut self, pool: &Pool, number: usize) {
+        Grains::of(pool, self.start).set(&mut self.dull, number);
     }
 
     /// A block is asked for, though it leads nowhere.
-    pub(crate) fn ask(&mut self, pool: &Pool, place: usize) {
-        if let Some(turn) = self.turns.get_mut(place).filter(|turn| **turn == Turn::Never) {
+    pub(crate) fn ask(&mut self, pool: &Pool, number: u32) {
+        let Some(place) = self.place(pool) else { return };
+        let turn = self.turns.get_mut((self.pools[place].first + number) as usize);
+        if let Some(turn) = turn.filter(|turn| **turn == Turn::Never) {
             *turn = Turn::Objects;
-            self.place(pool).into_iter().for_each(|at| self.pools[at].turns |= Turn::Objects.bit());
+            self.pools[place].turns |= Turn::Objects.bit();
+            Grains::of(pool, self.start).clear(&mut self.dull, number as usize);
         }
     }
 
@@ -137,15 +152,50 @@ impl Beside {
     #[inline]
     pub(crate) fn is_dull(&self, address: u64) -> bool {
         let offset = address.wrapping_sub(self.start);
-        if offset >= self.length {
-            return false;
+        let grain = (offset / u64::from(GRAIN)) as usize;
+        offset < self.length && self.dull.get(grain / 64).is_some_and(|bits| bits >> (grain % 64) & 1 == 1)
+    }
+}
+
+/// Which grains the blocks of a pool take: the first of the first block, and how many each has.
+#[derive(Clone, Copy)]
+struct Grains {
+    first: usize,
+    each: usize,
+}
+
+impl Grains {
+    /// Counted from `start` on.
+    #[inline]
+    fn of(pool: &Pool, start: u64) -> Self {
+        let first = pool.start.wrapping_sub(start).wrapping_add(POOL_HEAD) / u64::from(GRAIN);
+        Self { first: first as usize, each: (pool.block / GRAIN) as usize }
+    }
+
+    /// Sets the bits of a block.
+    #[inline]
+    fn set(self, bits: &mut [u64], number: usize) {
+        let at = self.first + self.each * number;
+        set(bits, at..at + self.each);
+    }
+
+    fn clear(self, bits: &mut [u64], number: usize) {
+        for grain in (self.first + self.each * number..).take(self.each) {
+            bits.get_mut(grain / 64).into_iter().for_each(|bits| *bits &= !(1 << (grain % 64)));
         }
-        let Some(blocks) = self.pools.get((offset >> self.shift) as usize) else { return false };
-        // In the head of a pool there is nothing either, so any block will do for it.
-        let inside = (offset & ((1 << self.shift) - 1)).wrapping_sub(POOL_HEAD) as u32;
-        let number = (inside / GRAIN).wrapping_mul(blocks.share) >> SHARE_SHIFT;
-        number < blocks.count
-            && self.turns.get((blocks.first + number) as usize).is_some_and(|turn| *turn == Turn::Never)
+    }
+}
+
+/// Sets some bits one behind the other.
+#[inline]
+fn set(bits: &mut [u64], range: Range<usize>) {
+    let mut at = range.start;
+    while at < range.end {
+        let end = range.end.min((at / 64 + 1) * 64);
+        if let Some(word) = bits.get_mut(at / 64) {
+            *word |= u64::MAX >> (64 - (end - at)) << (at % 64);
+        }
+        at = end;
     }
 }
 
@@ -195,15 +245,14 @@ mod tests {
         beside.begin((START, START + SIZE), SIZE);
         beside.add(&pool, &tags, |tag| if tag == RAW { Turn::Raw } else { Turn::Never });
         assert!(beside.has(&pool, Turn::Raw) && !beside.has(&pool, Turn::Objects));
-        let places = beside.places(&pool).unwrap();
-        beside.ask(&pool, places.start + 2);
+        beside.ask(&pool, 2);
         assert!(beside.has(&pool, Turn::Objects) && !beside.is_dull(START + POOL_HEAD + 128));
-        beside.never(places.start + 1);
+        beside.never(&pool, 1);
         assert!(beside.is_dull(START + POOL_HEAD + 64));
         index.add_pool((START + SIZE, START + 2 * SIZE), 64, &tags);
         let other = index.last_pool().unwrap();
-        assert!(beside.places(&other).is_none() && !beside.has(&other, Turn::Raw));
+        assert!(beside.lend(&other).is_none() && !beside.has(&other, Turn::Raw));
         beside.begin((0, 0), 1);
-        assert!(beside.places(&pool).is_none() && !beside.is_dull(START + POOL_HEAD));
+        assert!(beside.lend(&pool).is_none() && !beside.is_dull(START + POOL_HEAD));
     }
 }

@@ -107,10 +107,10 @@ struct Brief {
 /// Bytes of blocks are multiples of this.
 pub(crate) const GRAIN: u32 = 16;
 /// A place in a pool is below 1024 grains and a block has at most 32: so the quotient is exact.
-pub(crate) const SHARE_SHIFT: u32 = 16;
+const SHARE_SHIFT: u32 = 16;
 
 /// What a number of grains is multiplied with, and then shifted, to divide it by a block's size.
-pub(crate) fn share(block: u32) -> u32 {
+fn share(block: u32) -> u32 {
     (1_u32 << SHARE_SHIFT).div_ceil((block / GRAIN).max(1))
 }
 

@@ -43,8 +43,9 @@ pub(crate) struct Lead {
     /// Whether what it points to lives because of it.
     pub(crate) holds: bool,
     table: Container,
-    /// Where it has words, by what those lead to.
+    /// Where it has words, by what those lead to: so many parts.
     parts: [Part; MOST_PARTS],
+    some: u8,
     /// Where its words end is told by a number in it.
     counted: Option<Counted>,
 }
@@ -129,6 +130,7 @@ impl Lead {
                 Container::None
             }
         };
+        let parts = parts(found, (head, from, to.max(from)), table, types.version);
         Self {
             at: skip + found.lead,
             head,
@@ -137,7 +139,8 @@ impl Lead {
             // A weak reference only looks at it, and code remembers globals it has seen (3.9, 3.10) without holding them.
             holds: !is(special.weak) && !is(special.code),
             table,
-            parts: parts(found, (head, from, to.max(from)), table, types.version),
+            parts,
+            some: parts.iter().take_while(|part| part.from < part.to).count() as u8,
             counted: Counted::new(found, table == Container::None && found.inline_values(types.version)),
         }
     }
@@ -157,8 +160,8 @@ impl Lead {
 
     /// The parts of an object that have words.
     #[inline]
-    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
-        self.parts.iter().take_while(|part| part.from < part.to)
+    pub(crate) fn parts(&self) -> &[Part] {
+        self.parts.get(..usize::from(self.some)).unwrap_or_default()
     }
 
     /// Whether objects of the type keep their entries in a block that moves.
@@ -173,7 +176,7 @@ impl Lead {
 
     /// Whether objects of the type have a word that leads to a table.
     pub(crate) fn has_table(&self) -> bool {
-        self.parts().any(|part| part.role == Role::Table)
+        self.parts().iter().any(|part| part.role == Role::Table)
     }
 
     /// Whether objects of the type have no word that could lead anywhere.
@@ -280,6 +283,13 @@ impl Links {
         let size = (slot.end - slot.start).saturating_sub(self.overhead);
         let end = lead.to.min(size).max(lead.from);
         [(start, start + lead.head.min(size)), (start + lead.from, start + end)]
+    }
+
+    /// Where a part of an object lies in its block, which has so many bytes.
+    #[inline]
+    pub(crate) fn within(&self, part: &Part, block: usize) -> (usize, usize) {
+        let size = (block as u64).saturating_sub(self.overhead);
+        ((self.skip + part.from) as usize, (self.skip + part.to.min(size).max(part.from)) as usize)
     }
 
     /// Where a part of an object lies.
@@ -480,7 +490,11 @@ fn is_letter(byte: u8) -> bool {
 /// Low bits are marks: 3.12 takes one away from a pointer to values, 3.14 marks what a frame borrows.
 #[inline]
 pub(crate) fn unmarked(stored: u64) -> u64 {
-    if stored & 7 == 7 { stored.wrapping_add(1) } else { stored & !3 }
+    match stored & 7 {
+        0 => stored,
+        7 => stored.wrapping_add(1),
+        _ => stored & !3,
+    }
 }
 
 #[cfg(test)]

@@ -166,10 +166,10 @@ impl Search {
     /// One of them.
     pub(crate) fn expect(&mut self, links: &Links, pool: &Pool, tags: &[Tag]) {
         self.beside.add(pool, tags, |tag| Turn::of(links, tag));
-        let (Range { start, end }, Some(places)) = (pool.blocks(), self.beside.places(pool)) else { return };
+        let Range { start, end } = pool.blocks();
         if let Some(edges) = self.edges.as_ref().filter(|edges| edges.some_worth(start, end)) {
-            let asked = (start..end).zip(places).filter(|(id, _)| edges.is_worth(*id));
-            asked.for_each(|(_, place)| self.beside.ask(pool, place));
+            let asked = (start..end).filter(|id| edges.is_worth(*id));
+            asked.for_each(|id| self.beside.ask(pool, id - start));
         }
     }
 

@@ -12,6 +12,7 @@ use crate::names;
 use crate::reader::{Reader, half, plausible, word};
 use crate::suspects::Names;
 use rustc_hash::FxHashMap;
+use std::cmp::Ordering;
 
 /// Offsets in a type object, the same from 3.8 to 3.14 on 64-bit machines.
 mod field {
@@ -45,8 +46,47 @@ mod flag {
 }
 
 /// The interpreter's version where it changes what a block looks like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version(pub(crate) u8, pub(crate) u8);
+
+/// As one number: some are compared for each block, and one by one that takes as long as all the rest of a look at it.
+impl Ord for Version {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        u16::from_be_bytes([self.0, self.1]).cmp(&u16::from_be_bytes([other.0, other.1]))
+    }
+}
+
+impl PartialOrd for Version {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Which bits of the word that counts references are 0 in an object that lives, and of which some are set.
+#[derive(Clone, Copy, Debug)]
+struct Counting {
+    unset: u64,
+    some: u64,
+}
+
+impl Counting {
+    fn of(version: Version) -> Self {
+        const LOW: u64 = 0xffff_ffff;
+        match version {
+            // 32 bits of count, 16 that stay 0, 16 of flags.
+            version if version >= Version(3, 14) => Self { unset: 0xffff << 32, some: LOW },
+            version if version >= Version(3, 12) => Self { unset: !LOW, some: LOW },
+            _ => Self { unset: u64::MAX << 33, some: u64::MAX },
+        }
+    }
+
+    #[inline]
+    fn lives(self, count: u64) -> bool {
+        count & self.unset == 0 && count & self.some != 0
+    }
+}
 
 impl Version {
     /// Bytes of a pool.
@@ -71,18 +111,6 @@ impl Version {
             version if version < Version(3, 12) => stored,
             _ if low >= NEVER_GO => u64::MAX,
             _ => low,
-        }
-    }
-
-    fn lives(self, count: u64) -> bool {
-        let low = count & 0xffff_ffff;
-        if self >= Version(3, 14) {
-            // 32 bits of count, 16 that stay 0, 16 of flags.
-            low != 0 && (count >> 32).trailing_zeros() >= 16
-        } else if self >= Version(3, 12) {
-            low != 0 && count >> 32 == 0
-        } else {
-            count != 0 && count >> 33 == 0
         }
     }
 }
@@ -194,7 +222,7 @@ struct Known {
     kind: u32,
     /// Bytes that its objects have at least, with what is before them.
     least: u32,
-    lead: u32,
+    lead: u8,
     /// The words that could lead anywhere, where they are the same for all its objects.
     words: Option<(u16, u16)>,
     tag: Tag,
@@ -207,7 +235,7 @@ impl Known {
         address: 0,
         kind: NONE,
         least: 0,
-        lead: NONE,
+        lead: u8::MAX,
         words: None,
         tag: FREE,
         text: false,
@@ -224,15 +252,16 @@ impl Known {
             kind,
             tag: object_tag(kind),
             least: least as u32,
-            lead: found.lead as u32,
+            lead: found.lead as u8,
             text: found.compact_text,
             leads: found.leads,
         }
     }
 
     /// Where it is kept among those that are found at once.
-    fn place(address: u64) -> usize {
-        (address >> 4 ^ address >> 16) as usize % NEAR
+    #[inline]
+    fn place(address: u64) -> Found {
+        Found((address >> 4 ^ address >> 16) as u32 % NEAR as u32)
     }
 }
 
@@ -241,6 +270,7 @@ pub(crate) struct Types<'a> {
     reader: &'a Reader<'a>,
     pub(crate) version: Version,
     type_type: u64,
+    counting: Counting,
     /// Bytes of a debug allocator's own head before each block.
     skip: usize,
     known: FxHashMap<u64, u32>,
@@ -268,6 +298,7 @@ impl<'a> Types<'a> {
             reader,
             version,
             type_type,
+            counting: Counting::of(version),
             skip,
             known: FxHashMap::default(),
             near,
@@ -283,9 +314,9 @@ impl<'a> Types<'a> {
     #[inline]
     pub(crate) fn object(&mut self, block: &[u8], at: u64, index: &Index) -> Option<Tag> {
         let found = self.classify(block, block.len() as u64, &|address| index.may_be_type(address))?;
-        let Known { tag, text, leads, .. } = self.near[found.0 as usize];
+        let Known { tag, text, leads, .. } = *self.nearby(found);
         if text {
-            self.met(found, block, at);
+            self.hear(block, at);
         }
         if !leads {
             self.leads(found, block, block.len() as u64);
@@ -296,16 +327,21 @@ impl<'a> Types<'a> {
     /// Takes note of an object that was just met: a text may be a name that is looked for.
     #[inline]
     pub(crate) fn met(&mut self, found: Found, block: &[u8], at: u64) {
-        if self.near[found.0 as usize].text {
-            self.names.hear(block.get(self.skip..).unwrap_or_default(), at + self.skip as u64);
+        if self.nearby(found).text {
+            self.hear(block, at);
         }
+    }
+
+    #[inline]
+    fn hear(&mut self, block: &[u8], at: u64) {
+        self.names.hear(block.get(self.skip..).unwrap_or_default(), at + self.skip as u64);
     }
 
     /// Whether objects of the type lead to other blocks, now that one more was read: `block` is what was seen of it, of a
     /// block of `size` bytes. A type leads when a word of some object of it could be a pointer: numbers never do.
     #[inline]
     pub(crate) fn leads(&mut self, found: Found, block: &[u8], size: u64) -> bool {
-        let known = &self.near[found.0 as usize];
+        let known = self.nearby(found);
         known.leads
             || match known.words {
                 Some((from, to)) => {
@@ -319,7 +355,7 @@ impl<'a> Types<'a> {
     }
 
     fn now_leads(&mut self, place: Found, block: &[u8], size: u64) -> bool {
-        let known = self.near[place.0 as usize];
+        let known = *self.nearby(place);
         let Some(found) = self.all.get_mut(known.kind as usize) else { return true };
         if !found.leads {
             let (head, from, to) = found.pointers(size.saturating_sub(self.skip as u64), self.version);
@@ -361,19 +397,19 @@ impl<'a> Types<'a> {
             return None;
         }
         let (head, size) = (head.get(self.skip..)?, size.checked_sub(self.overhead())?);
+        let (mut words, _) = head.as_chunks::<8>();
         for lead in [0, 16, 32] {
-            if head.len() < lead + 16 {
-                return None;
-            }
+            let [count, address, rest @ ..] = words else { return None };
+            words = rest;
             // Before anything is looked up: most words are no count, and a pointer of the collector's head never is.
-            let address = word(head, lead + 8);
-            if !self.version.lives(word(head, lead)) || !plausible(address) {
+            let (count, address) = (u64::from_le_bytes(*count), u64::from_le_bytes(*address));
+            if !self.counting.lives(count) || !plausible(address) {
                 continue;
             }
-            let place = self.at(address, may_be);
-            let known = &self.near[place];
-            if known.lead == lead as u32 && u64::from(known.least) <= size {
-                return Some(Found(place as u32));
+            let found = self.at(address, may_be);
+            let known = self.nearby(found);
+            if known.lead == lead && u64::from(known.least) <= size {
+                return Some(found);
             }
         }
         None
@@ -382,17 +418,22 @@ impl<'a> Types<'a> {
     /// The number of a type that was just found.
     #[inline]
     pub(crate) fn kind(&self, found: Found) -> u32 {
-        self.near[found.0 as usize].kind
+        self.nearby(found).kind
     }
 
     /// Where the type at an address is found, or that there is none.
     #[inline]
-    fn at(&mut self, address: u64, may_be: &impl Fn(u64) -> bool) -> usize {
-        let place = Known::place(address);
-        if self.near[place].address != address {
-            self.near[place] = self.look_for(address, may_be);
+    fn at(&mut self, address: u64, may_be: &impl Fn(u64) -> bool) -> Found {
+        let found = Known::place(address);
+        if self.nearby(found).address != address {
+            self.near[found.0 as usize] = self.look_for(address, may_be);
         }
-        place
+        found
+    }
+
+    #[inline]
+    fn nearby(&self, found: Found) -> &Known {
+        &self.near[found.0 as usize]
     }
 
     #[cold]
@@ -544,11 +585,12 @@ mod tests {
 
     #[test]
     fn a_reference_count_must_be_one_an_object_can_have() {
-        assert!(!Version(3, 9).lives(0) && Version(3, 9).lives(1));
-        assert!(!Version(3, 11).lives(0x7f00_0000_0000));
-        assert!(Version(3, 12).lives(0xffff_ffff) && !Version(3, 12).lives(1 << 32));
-        assert!(Version(3, 14).lives(0x0003_0000_c000_0000), "flags above the count");
-        assert!(!Version(3, 14).lives(0x7f12_3456_7890), "a link of a free list");
+        let lives = |version, count| Counting::of(version).lives(count);
+        assert!(!lives(Version(3, 9), 0) && lives(Version(3, 9), 1));
+        assert!(!lives(Version(3, 11), 0x7f00_0000_0000));
+        assert!(lives(Version(3, 12), 0xffff_ffff) && !lives(Version(3, 12), 1 << 32));
+        assert!(lives(Version(3, 14), 0x0003_0000_c000_0000), "flags above the count");
+        assert!(!lives(Version(3, 14), 0x7f12_3456_7890), "a link of a free list");
     }
 
     #[test]

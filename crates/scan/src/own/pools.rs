@@ -19,20 +19,22 @@ impl Search {
         turn: Turn,
     ) -> Leads {
         self.turn = turn;
-        let Some(places) = self.beside.places(pool) else { return Leads::Objects };
+        let Some((turns, places)) = self.beside.lend(pool) else { return Leads::Objects };
         let mut leads = Leads::Nowhere;
-        for ((number, place), (tag, block)) in (0..).zip(places).zip(tags.iter().zip(blocks(pool, bytes))) {
-            if self.beside.turn(place) != turn {
+        for (number, its) in turns[places].iter().enumerate() {
+            if *its != turn {
                 continue;
             }
-            let (id, before) = (pool.first + number, self.drafted());
-            leads = leads.max(self.block(around, pool, (number, *tag), block));
+            let (Some(tag), Some(block)) = (tags.get(number), block_of(pool, bytes, number)) else { break };
+            let (id, before) = (pool.first + number as u32, self.drafted());
+            leads = leads.max(self.block(around, pool, (number as u32, *tag), block));
             if self.unread && self.phase == Phase::Pools {
-                self.put_off(id, pool.start_of(number));
+                self.put_off(id, pool.start_of(number as u32));
             } else if turn != Turn::Raw && self.drafted() == before && !self.is_worth(id) {
-                self.beside.never(place);
+                self.beside.never(pool, number);
             }
         }
+        self.beside.give_back(turns);
         leads
     }
 
@@ -82,19 +84,26 @@ impl Search {
         self.edges.as_ref().map_or(0, Edges::drafted)
     }
 
+    /// Follows a word of a block at hand. Most lead to others at hand, and most of those lead nowhere.
+    #[inline]
+    fn follow_beside(&mut self, around: &Around<'_, '_>, from: &Source, stored: u64) {
+        if !self.beside.is_dull(unmarked(stored)) {
+            self.follow(around, from, stored);
+        }
+    }
+
     /// The words of an object that was read whole.
     #[inline]
-    fn small(&mut self, around: Around<'_, '_>, block: &[u8], (slot, lead): (Slot, &Lead), from: Source) {
-        let last = lead.count_at().map_or(slot.end, |at| lead.end(slot, word(block, at as usize)));
+    fn small(&mut self, around: Around<'_, '_>, block: &[u8], (slot, lead): (Slot, &Lead), mut from: Source) {
+        let last = lead
+            .count_at()
+            .map_or(block.len(), |at| (lead.end(slot, word(block, at as usize)) - slot.start) as usize);
         for part in lead.parts() {
-            let (start, end) = around.links.place(part, slot);
-            let words = block.get((start - slot.start) as usize..(end.min(last) - slot.start) as usize);
-            let from = Source { role: part.role, ..from };
-            for stored in words.unwrap_or_default().as_chunks::<8>().0 {
-                let stored = u64::from_le_bytes(*stored);
-                if !self.beside.is_dull(unmarked(stored)) {
-                    self.follow(&around, &from, stored);
-                }
+            let (start, end) = around.links.within(part, block.len());
+            from.role = part.role;
+            let words = block.get(start..end.min(last)).unwrap_or_default();
+            for stored in words.as_chunks::<8>().0 {
+                self.follow_beside(&around, &from, u64::from_le_bytes(*stored));
             }
         }
         // What led into a pool that was not read yet is followed once more.
@@ -123,18 +132,17 @@ impl Search {
         let (unused, end) = around.links.values(block).unwrap_or((0, block.len()));
         let gone = around.types.is_gone(block).then_some(0);
         let length = gone.or_else(|| around.links.text_length(block)).or_else(table).unwrap_or(end);
-        let block = &block[..length.min(block.len())];
-        for (number, stored) in (0..).zip(block.as_chunks::<8>().0).skip(unused / 8) {
+        let words = block.get(unused & !7..length.min(block.len())).unwrap_or_default();
+        for (number, stored) in words.as_chunks::<8>().0.iter().enumerate() {
             let stored = u64::from_le_bytes(*stored);
             if let Some(suspect) = names.get(stored)
                 && self.found.places.len() < MOST_FOUND
             {
-                self.found.places.push(Place { suspect, value: start + (number + 1) * 8, table: start });
+                let value = start + (unused / 8 + number + 1) as u64 * 8;
+                self.found.places.push(Place { suspect, value, table: start });
                 self.edges.iter_mut().for_each(|edges| edges.ask(from.id));
             }
-            if !self.beside.is_dull(unmarked(stored)) {
-                self.follow(&around, &from, stored);
-            }
+            self.follow_beside(&around, &from, stored);
         }
         if let Some((edges, part)) = self.edges.as_mut().zip(from.part) {
             edges.end(part, from.id);
@@ -156,7 +164,7 @@ impl Search {
             let (these, others) = rest.split_at(rest.partition_point(|id| *id < pool.blocks().end));
             for id in these {
                 let number = id - pool.first;
-                if let Some(block) = blocks(&pool, &bytes[..got]).nth(number as usize) {
+                if let Some(block) = block_of(&pool, &bytes[..got], number as usize) {
                     self.block(around, &pool, (number, around.index.tag(*id)), block);
                 }
             }
@@ -169,7 +177,10 @@ impl Search {
     }
 }
 
-/// The blocks of a pool, as far as its bytes are there.
-fn blocks<'a>(pool: &Pool, bytes: &'a [u8]) -> std::slice::ChunksExact<'a, u8> {
-    bytes.get(POOL_HEAD as usize..).unwrap_or_default().chunks_exact(pool.block as usize)
+/// A block of a pool, if its bytes are there.
+#[inline]
+fn block_of<'a>(pool: &Pool, bytes: &'a [u8], number: usize) -> Option<&'a [u8]> {
+    let size = pool.block as usize;
+    let at = POOL_HEAD as usize + number * size;
+    bytes.get(at..at + size)
 }
