@@ -15,6 +15,7 @@ use crate::series::{Point, Series};
 use crate::verdict::{Drawing, FloorFacts, Group, Kind, SCHEMA, Settled, Verdict};
 use crate::words::{CountFact, Story, knee_matches};
 use lowtide_model::{Axis, Context, Metric};
+use std::borrow::Cow;
 
 /// Bins of a curve that is judged alone. 2,048 of them keep every sample of any curve a person would draw.
 const ROOM: usize = 2048;
@@ -41,6 +42,8 @@ pub struct Judge {
     file_inside: bool,
     count: Option<(String, Series)>,
     clock: Clock,
+    /// Where x begins to count, once it is counted from where the curve begins.
+    origin: f64,
     resolution: f64,
     name: Option<String>,
     life: Life,
@@ -70,6 +73,7 @@ impl Judge {
             file_inside: false,
             count: None,
             clock,
+            origin: 0.0,
             resolution: 0.0,
             name: None,
             life: Life::Unknown,
@@ -185,17 +189,36 @@ impl Judge {
 
     /// The answer as of now.
     pub fn verdict(&self) -> Verdict {
-        let (seen, facts, file_grown) = self.look();
-        let kind = self.kind(&seen, &facts, file_grown);
-        self.tell(kind, &seen, &facts, file_grown)
+        let judge = self.since_its_pass();
+        let (seen, facts, file_grown) = judge.look();
+        let kind = judge.kind(&seen, &facts, file_grown);
+        judge.tell(kind, &seen, &facts, file_grown)
+    }
+
+    /// Steps are counted from where the curve begins, if that is behind the first pass: a job that goes on from a checkpoint, or a
+    /// process that came later, takes its first pass then, and fills its caches anew.
+    fn since_its_pass(&self) -> Cow<'_, Self> {
+        let pass = pass(&self.context, self.axis).filter(|_| self.axis == Axis::Step);
+        let first = self.need.first().map(|bin| bin.x_first);
+        let Some((origin, pass)) = first.zip(pass).filter(|(first, pass)| first >= pass) else {
+            return Cow::Borrowed(self);
+        };
+        let back = |x: f64| x - origin;
+        let mut judge = self.clone();
+        (judge.need, judge.file, judge.origin) = (self.need.moved(back), self.file.moved(back), origin);
+        judge.count = self.count.as_ref().map(|(name, series)| (name.clone(), series.moved(back)));
+        move_places(&mut judge.context, back);
+        judge.context.epochs = self.context.epochs.map(|epochs| (epochs - origin / pass).max(0.0));
+        Cow::Owned(judge)
     }
 
     /// The same numbers told as a kind that something other than the curve decided.
     pub(crate) fn verdict_as(&self, kind: Kind) -> Verdict {
-        let (mut seen, _, file_grown) = self.look();
+        let judge = self.since_its_pass();
+        let (mut seen, _, file_grown) = judge.look();
         seen.group = kind.group();
-        let facts = Facts::of(&self.need, &seen);
-        self.tell(kind, &seen, &facts, file_grown)
+        let facts = Facts::of(&judge.need, &seen);
+        judge.tell(kind, &seen, &facts, file_grown)
     }
 
     fn look(&self) -> (Assessment, Facts, Option<f64>) {
@@ -315,6 +338,7 @@ impl Judge {
             outcome: &outcome,
             forecast: forecast.as_ref(),
             decided_at,
+            origin: self.origin,
             running: self.life == Life::Running,
             file_grown,
             unusable: self.need.unusable(),
@@ -349,6 +373,7 @@ impl Judge {
         };
         let seconds = (self.axis == Axis::Seconds).then_some(facts.last - facts.first);
         verdict.suit_advice(Standing { ended: self.life == Life::Ended, seconds });
+        verdict.moved_on(self.origin);
         verdict
     }
 
@@ -391,6 +416,25 @@ impl Judge {
     }
 }
 
+impl Verdict {
+    /// Tells places as the curve's own x again.
+    fn moved_on(&mut self, origin: f64) {
+        if origin <= 0.0 {
+            return;
+        }
+        let on = |x: f64| x + origin;
+        self.drawing.moved(on);
+        self.decided_at_step = self.decided_at_step.map(on);
+        if let Some(settled) = &mut self.settled_at {
+            settled.step = settled.step.map(on);
+        }
+        if let Some(forecast) = &mut self.forecast {
+            forecast.at_step = forecast.at_step.map(on);
+            (forecast.low, forecast.high) = (on(forecast.low), on(forecast.high));
+        }
+    }
+}
+
 fn floor_facts(facts: &Facts) -> FloorFacts {
     let g = &facts.growth;
     FloorFacts {
@@ -421,6 +465,13 @@ fn flat_kind(seen: &Assessment, facts: &Facts) -> Kind {
     // What fell by more than its peaks are high has no level that they stand above.
     let falls = facts.after_start - facts.end > facts.peak_height;
     if facts.peaks > 0 && share <= SPIKE_SHARE && !falls { Kind::Spikes } else { Kind::Steady }
+}
+
+/// Moves every place that is told beside a curve.
+fn move_places(context: &mut Context, to: impl Fn(f64) -> f64) {
+    let Context { validation_x, save_x, log_x, shard_x, rollout_x, step_x, restart_x, .. } = context;
+    let all = [validation_x, save_x, log_x, shard_x, rollout_x, step_x, restart_x];
+    all.into_iter().flatten().for_each(|x| *x = to(*x));
 }
 
 /// Where evaluations were, or where saves were when no evaluation is known.

@@ -303,19 +303,16 @@ impl Story<'_> {
                 let room = self.bound().max(ROOM * f.end);
                 format!("let it run as long again: the floor must stay below {}", size(f.end + room))
             }
-            Kind::TooEarly => match self.decided_at {
-                Some(at) if self.seen.because == Because::PeakInFewSamples => format!(
-                    "look again at step {}: a wave will have gone, growth will have stayed",
-                    number(at.ceil())
-                ),
+            Kind::TooEarly => match self.decided() {
+                Some(at) if self.seen.because == Because::PeakInFewSamples => {
+                    format!("look again at step {}: a wave will have gone, growth will have stayed", at)
+                }
                 Some(at) if self.axis != Axis::Step => format!(
-                    "look again after the first pass over the data, {} steps: a fill or a warm-up will have stopped, a leak will not",
-                    number(at.ceil())
+                    "look again after the first pass over the data, {at} steps: a fill or a warm-up will have stopped, a leak will not"
                 ),
-                Some(at) => format!(
-                    "look again at step {}: a fill or a warm-up will have stopped, a leak will not",
-                    number(at.ceil())
-                ),
+                Some(at) => {
+                    format!("look again at step {at}: a fill or a warm-up will have stopped, a leak will not")
+                }
                 None => "look again when the curve is twice as long".to_owned(),
             },
         }

@@ -124,8 +124,8 @@ impl Story<'_> {
                 "a floor that rises by more than {} over as long again",
                 size((4.0 * f.noise).max(self.bound()).max(ROOM * f.end))
             ),
-            Group::TooEarly => match self.decided_at {
-                Some(at) => format!("the samples up to step {}", number(at.ceil())),
+            Group::TooEarly => match self.decided() {
+                Some(at) => format!("the samples up to step {at}"),
                 None => format!("{more} more of it"),
             },
         }

@@ -35,6 +35,8 @@ pub(crate) struct Story<'a> {
     pub(crate) outcome: &'a Outcome,
     pub(crate) forecast: Option<&'a Forecast>,
     pub(crate) decided_at: Option<f64>,
+    /// Where steps begin to count here: what people read is counted from the first step of all.
+    pub(crate) origin: f64,
     /// Whether more samples will come: then people count from now, else from the end of the curve.
     pub(crate) running: bool,
     /// Growth of reclaimable file pages beside the need.
@@ -70,8 +72,13 @@ impl Story<'_> {
     pub(crate) fn place(&self, x: f64) -> String {
         match self.axis {
             Axis::Seconds => duration(x),
-            Axis::Step | Axis::Sample | Axis::Epoch => format!("{} {}", self.per(), number(x)),
+            Axis::Step | Axis::Sample | Axis::Epoch => format!("{} {}", self.per(), number(x + self.origin)),
         }
+    }
+
+    /// When explanations part, as people read it.
+    pub(crate) fn decided(&self) -> Option<String> {
+        self.decided_at.map(|at| number((at + self.origin).ceil()))
     }
 
     /// So much of x, as a length.
@@ -275,8 +282,8 @@ impl Story<'_> {
             let verb = if self.seen.samples == 1 { "shows" } else { "show" };
             return format!("too early to say: {samples} {verb} no floor yet");
         }
-        let when = match (self.decided_at, self.axis) {
-            (Some(at), Axis::Step) => format!("; decided at step {}", number(at.ceil())),
+        let when = match (self.decided(), self.axis) {
+            (Some(at), Axis::Step) => format!("; decided at step {at}"),
             (Some(_) | None, _) => String::new(),
         };
         let because = self.seen.because;
@@ -331,7 +338,7 @@ impl Story<'_> {
             let length = duration(seconds);
             if self.running { format!("in {length}") } else { format!("{length} after its end") }
         };
-        let step = |step: f64| format!("at {} {}", self.per(), number(step.floor()));
+        let step = |step: f64| format!("at {} {}", self.per(), number((step + self.origin).floor()));
         match (f.at_step, f.in_seconds) {
             (Some(at), Some(seconds)) => format!("{}, {}", step(at), clock(seconds)),
             (Some(at), None) => step(at),

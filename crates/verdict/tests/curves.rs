@@ -75,6 +75,29 @@ fn inside_the_first_pass_that_growth_is_over_has_to_be_shown() {
 }
 
 #[test]
+fn a_job_that_goes_on_from_a_checkpoint_takes_its_first_pass_from_there() {
+    let resumed = |samples: usize, first: f64| {
+        let mut resumed = curve(samples, |i| 4000.0 + 8.0 * i.min(100) as f64 + wobble(i));
+        resumed.context.epoch_steps = Some(100.0);
+        resumed.x.iter_mut().for_each(|x| *x += first);
+        told(&resumed)
+    };
+    for first in [0.0, 1000.0, 12_345.0] {
+        let early = resumed(90, first);
+        assert_eq!(early.group, Group::TooEarly, "{early:#?}");
+        assert_eq!(early.decided_at_step, Some(first + 100.0), "{early:#?}");
+        let whole = resumed(250, first);
+        assert_eq!(whole.verdict, Kind::CacheFill, "{whole:#?}");
+        let knee = whole.settled_at.and_then(|at| at.step).unwrap();
+        assert!((knee - first - 100.0).abs() < 4.0, "{knee}");
+    }
+    let early = resumed(90, 1000.0);
+    let words = [early.headline.as_str(), &early.disprove, &early.explanations[0].predicts].join("\n");
+    assert_eq!(words.matches("step 1100").count(), 3, "{words}");
+    assert!(early.evidence.iter().any(|line| line.contains("ends before, at step 1089")), "{early:#?}");
+}
+
+#[test]
 fn two_lives_that_rise_alike_tell_together_what_one_could_not() {
     let life = |i: usize, made: usize| {
         let noise = 10.0 * wobble(1000 * made + i);
