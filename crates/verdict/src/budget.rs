@@ -4,6 +4,7 @@
 
 use crate::assess::{Assessment, Because};
 use crate::facts::Facts;
+use crate::phrases::size;
 use crate::verdict::{Fits, Forecast, Group, Outcome};
 use lowtide_model::{Axis, Context};
 use serde::{Deserialize, Serialize};
@@ -70,12 +71,40 @@ pub(crate) fn fill(facts: &Facts, context: &Context, axis: Axis) -> Option<Fill>
     Some(Fill { base_bytes: origin.max(0.0), bytes_per_example: rate / per_x, examples: context.examples })
 }
 
+/// What lies beside a curve under the same limit, where that is for all of it: the curve's own limit is what is left.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Beside {
+    /// The limit for all of it.
+    pub(crate) limit: Option<f64>,
+    /// What the others hold.
+    pub(crate) held: f64,
+    /// The most that all of them held together.
+    pub(crate) together: f64,
+    /// How much the others grow by in one x.
+    pub(crate) pace: f64,
+    /// By how much the highest peak is above all that was sampled.
+    pub(crate) unseen: f64,
+}
+
+/// What others hold or grow by counts from this part of a process's own on.
+pub(crate) const COUNTS: f64 = 0.05;
+
+impl Beside {
+    /// Why less than the limit is left for a process that holds so much.
+    pub(crate) fn words(&self, own: f64) -> Option<String> {
+        let held = size(self.held);
+        let words =
+            format!("beside it the other processes of the job hold {held}: the limit is for all of them");
+        (self.held > COUNTS * own).then_some(words)
+    }
+}
+
 /// When the growth reaches the limit, if it goes on.
 pub(crate) fn forecast(
     seen: &Assessment,
     facts: &Facts,
     context: &Context,
-    clock: &Clock,
+    (clock, beside): (&Clock, &Beside),
 ) -> Option<Forecast> {
     let limit = context.limit?.as_f64();
     let growing = matches!(seen.group, Group::Leak | Group::TooEarly);
@@ -84,13 +113,13 @@ pub(crate) fn forecast(
         return None;
     }
     let level = facts.end.max(facts.growth.at(facts.last));
-    let x_at = |rate: f64| facts.last + ((limit - level) / rate).max(0.0);
+    let x_at = |rate: f64| facts.last + ((limit - level) / (rate + beside.pace)).max(0.0);
     let slowest = (rate - facts.growth.margin).max(rate * 0.01);
     let at = x_at(rate);
     // By the clock people count from now; by steps, from the first.
     let from = if clock.axis == Axis::Seconds { facts.last } else { 0.0 };
     Some(Forecast {
-        limit_bytes: limit,
+        limit_bytes: beside.limit.unwrap_or(limit),
         at_step: (clock.axis != Axis::Seconds).then_some(at),
         in_seconds: clock.seconds(at - facts.last),
         low: x_at(rate + facts.growth.margin) - from,
@@ -127,9 +156,17 @@ pub(crate) fn fits(needs: f64, limit: f64) -> Fits {
 }
 
 /// Whether it fits, by the winning explanation or the worst one still standing.
-pub(crate) fn outcome(seen: &Assessment, facts: &Facts, context: &Context, axis: Axis) -> Outcome {
-    let limit = context.limit.map(lowtide_model::Bytes::as_f64);
-    let needs = needs(seen, facts, context, axis);
+pub(crate) fn outcome(
+    seen: &Assessment,
+    facts: &Facts,
+    context: &Context,
+    axis: Axis,
+    beside: &Beside,
+) -> Outcome {
+    let limit = beside.limit.or(context.limit.map(lowtide_model::Bytes::as_f64));
+    let peak = facts.peak + beside.unseen;
+    let needs = needs(seen, facts, context, axis)
+        .map(|needs| (needs.max(peak) + beside.held).max(beside.together + beside.unseen));
     let is = match (needs, limit) {
         (Some(needs), Some(limit)) => fits(needs, limit),
         (None, Some(_)) if seen.group == Group::Leak || endless(seen, facts) => Fits::Exceeds,

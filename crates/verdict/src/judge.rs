@@ -4,7 +4,7 @@
 
 use crate::advice::Standing;
 use crate::assess::{Assessment, Because, Known, PASSES, assess};
-use crate::budget::{Clock, fill, forecast, outcome, pass, pass_steps};
+use crate::budget::{Beside, Clock, fill, forecast, outcome, pass, pass_steps};
 use crate::confidence::confidence;
 use crate::facts::Facts;
 use crate::floor::Floor;
@@ -52,6 +52,7 @@ pub struct Judge {
     kept_outside: Option<f64>,
     largest_example: Option<f64>,
     death: Option<Death>,
+    beside: Beside,
 }
 
 impl Judge {
@@ -81,6 +82,7 @@ impl Judge {
             kept_outside: None,
             largest_example: None,
             death: None,
+            beside: Beside::default(),
         }
     }
 
@@ -119,6 +121,11 @@ impl Judge {
     pub(crate) fn set_limit(&mut self, limit: Option<lowtide_model::Bytes>, from: Option<String>) {
         self.context.limit = limit;
         self.context.limit_from = from;
+    }
+
+    /// Says what lies beside it under the same limit, which is told without that.
+    pub(crate) fn set_beside(&mut self, beside: Beside) {
+        self.beside = beside;
     }
 
     /// Takes all of another curve, after this one.
@@ -315,8 +322,8 @@ impl Judge {
     }
 
     fn tell(&self, kind: Kind, seen: &Assessment, facts: &Facts, file_grown: Option<f64>) -> Verdict {
-        let mut outcome = outcome(seen, facts, &self.context, self.axis);
-        let mut forecast = forecast(seen, facts, &self.context, &self.clock);
+        let mut outcome = outcome(seen, facts, &self.context, self.axis, &self.beside);
+        let mut forecast = forecast(seen, facts, &self.context, (&self.clock, &self.beside));
         if let Some(death) = &self.death {
             death.decide(&mut outcome, facts.peak);
             forecast = None;
@@ -336,6 +343,7 @@ impl Judge {
             fill,
             beyond,
             outcome: &outcome,
+            beside: &self.beside,
             forecast: forecast.as_ref(),
             decided_at,
             origin: self.origin,
@@ -373,8 +381,7 @@ impl Judge {
         };
         let seconds = (self.axis == Axis::Seconds).then_some(facts.last - facts.first);
         verdict.suit_advice(Standing { ended: self.life == Life::Ended, seconds });
-        verdict.moved_on(self.origin);
-        verdict
+        verdict.moved_on(self.origin)
     }
 
     fn settled(&self, x: f64) -> Settled {
@@ -418,9 +425,9 @@ impl Judge {
 
 impl Verdict {
     /// Tells places as the curve's own x again.
-    fn moved_on(&mut self, origin: f64) {
+    fn moved_on(mut self, origin: f64) -> Self {
         if origin <= 0.0 {
-            return;
+            return self;
         }
         let on = |x: f64| x + origin;
         self.drawing.moved(on);
@@ -432,6 +439,7 @@ impl Verdict {
             forecast.at_step = forecast.at_step.map(on);
             (forecast.low, forecast.high) = (on(forecast.low), on(forecast.high));
         }
+        self
     }
 }
 

@@ -238,7 +238,7 @@ impl Story<'_> {
         let mut parts: Vec<String> =
             next.map(|n| format!("{} examples need {}", parted(n), both(fill.needs(n)))).collect();
         if let Some(limit) = self.outcome.limit_bytes {
-            let most = fill.fits(limit);
+            let most = fill.fits(limit - self.beside.held);
             let (s, verb) = if (most - 1.0).abs() < 0.5 { ("", "fills") } else { ("s", "fill") };
             parts.push(format!("{} example{s} {verb} {}", parted(most), both(limit)));
         }

@@ -4,6 +4,7 @@
 //! on its file. The tree is split by process and by kind of memory before anything is fitted.
 
 use crate::allocator::{Allocators, Speaker};
+use crate::budget::Beside;
 use crate::gaps::Gaps;
 use crate::judge::Judge;
 use crate::killed::Deaths;
@@ -40,6 +41,8 @@ pub struct LiveJudge {
     /// Sum of what all living processes need, and how many they are.
     pub(crate) tree: Judge,
     pub(crate) alive: Judge,
+    /// The most they held together.
+    together: f64,
     pub(crate) limits: Vec<LimitHeld>,
     pub(crate) host: Option<HostRow>,
     pub(crate) host_first: Option<HostRow>,
@@ -72,6 +75,7 @@ impl LiveJudge {
             gpus: BTreeMap::new(),
             tree: judge(),
             alive: judge(),
+            together: 0.0,
             limits: Vec::new(),
             host: None,
             host_first: None,
@@ -106,16 +110,38 @@ impl LiveJudge {
         }
         self.tracks.entry(row.process).or_insert_with(Track::new).push(row, &self.marks);
         let now = self.now;
-        let (mut sum, mut count) = (0.0, 0.0);
-        for (key, track) in &self.tracks {
-            let gone = self.processes.get(key).and_then(|p| p.died).is_some_and(|died| died.seconds() <= now);
-            if !gone {
-                sum += track.last_need;
-                count += 1.0;
-            }
-        }
+        let (sum, count) = self.parts().fold((0.0, 0), |(sum, count), (_, part)| (sum + part, count + 1));
         self.tree.push(Point::one(now, sum));
-        self.alive.push(Point::one(now, count));
+        self.alive.push(Point::one(now, f64::from(count)));
+        let span = row.anon.unwrap_or(row.rss);
+        self.together = self.together.max(sum + span.max.saturating_sub(span.last).as_f64());
+        let forked = self.is_forked(&row.process);
+        if let Some(track) = self.tracks.get_mut(&row.process) {
+            track.beside = sum - track.part(forked);
+        }
+    }
+
+    /// What each living process holds of what all hold together.
+    fn parts(&self) -> impl Iterator<Item = (ProcKey, f64)> {
+        let lives = |key: &ProcKey| {
+            let died = self.processes.get(key).and_then(|process| process.died);
+            died.is_none_or(|died| died.seconds() > self.now)
+        };
+        let living = self.tracks.iter().filter(move |(key, _)| lives(key));
+        living.map(|(key, track)| (*key, track.part(self.is_forked(key))))
+    }
+
+    /// Whether a process was made by fork alone and has pages of its parent's.
+    fn is_forked(&self, key: &ProcKey) -> bool {
+        self.processes.get(key).is_some_and(|process| !process.execed && process.parent.is_some())
+    }
+
+    /// What a process has to share a limit with that holds for all of the job.
+    fn beside(&self, key: ProcKey, track: &Track) -> Beside {
+        let lives = self.parts().any(|(other, _)| other == key);
+        let now = || self.parts().filter(|(other, _)| *other != key).map(|(_, part)| part).sum();
+        let held: f64 = if lives { now() } else { track.beside };
+        Beside { held: held.max(0.0), together: self.together, ..Beside::default() }
     }
 
     fn forget(&mut self) {
@@ -238,8 +264,22 @@ impl LiveJudge {
         self.unnamed_marks.zip(born).is_some_and(|(first, born)| born > first)
     }
 
-    /// The limit a process's curve runs into, with its source: what it holds now and what is left beside it, and never
-    /// more than the limit itself: what a process held that has ended is among what is left.
+    /// The limit that a process's curve runs into, with its source, and what it shares it with. One that somebody gave is for all
+    /// of the job: what the others hold is not left for it.
+    pub(crate) fn ceiling(&self, key: ProcKey, track: &Track) -> ((Option<Bytes>, Option<String>), Beside) {
+        let nearest = self.limits.iter().min_by_key(|l| l.headroom());
+        let of_job = |kind: &LimitKind| matches!(kind, LimitKind::Asked | LimitKind::Slurm);
+        let given = self.asked.limit.map(|limit| (limit, self.asked.limit_from.clone()));
+        let held = || nearest.filter(|l| of_job(&l.kind)).map(|l| (l.limit, Some(limit_words(&l.kind))));
+        let Some((limit, from)) = given.or_else(held) else {
+            return (self.limit(track.last_need), Beside::default());
+        };
+        let beside = Beside { limit: Some(limit.as_f64()), ..self.beside(key, track) };
+        ((Some(limit.saturating_sub(Bytes::from_f64(beside.held))), from), beside)
+    }
+
+    /// The limit that a curve runs into, with its source: what it holds now and what is left beside it, and never more than
+    /// the limit itself: what a process held that has ended is among what is left.
     pub(crate) fn limit(&self, need: f64) -> (Option<Bytes>, Option<String>) {
         if self.asked.limit.is_some() {
             return (self.asked.limit, self.asked.limit_from.clone());

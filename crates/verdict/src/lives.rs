@@ -6,11 +6,11 @@
 
 use crate::judge::Judge;
 use crate::live::LiveJudge;
-use crate::phrases::size;
+use crate::phrases::{counted, size};
 use crate::run::Judged;
 use crate::track::Track;
 use crate::verdict::{Group, Verdict};
-use lowtide_model::{Axis, Context, Event, EventKind, Metric, ProcKey, Role};
+use lowtide_model::{Axis, Context, Event, EventKind, Exit, Metric, ProcKey, Process, Role, Tick};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const FEWEST: u64 = 4;
 /// Two that overlap by more than this many seconds are no lives of one program.
 const OVERLAP: f64 = 0.5;
+/// A program that is done within so many seconds, started again and again, is a task and no job.
+const TASK: f64 = 10.0;
 /// Starts that are remembered.
 const MOST_STARTS: usize = 1024;
 
@@ -115,6 +117,43 @@ impl LiveJudge {
             let verdict = &mut judged.verdict;
             verdict.evidence.insert(verdict.evidence.len().min(1), line);
         }
+    }
+
+    /// Processes of which one made others after the first were done: the workers of each epoch, one task after the other. What they
+    /// took while they lived was given back when they ended, so that they grew is no leak.
+    pub(crate) fn generations(&self) -> BTreeSet<ProcKey> {
+        let mut kin: BTreeMap<(ProcKey, bool, &[String]), Vec<&Process>> = BTreeMap::new();
+        for process in self.processes.values().filter(|process| self.tracks.contains_key(&process.key)) {
+            let life = |died: Tick| died.seconds() - process.born.seconds();
+            let task = process.died.is_none_or(|died| life(died) <= TASK);
+            if let Some(parent) = process.parent.filter(|_| !process.execed || task) {
+                kin.entry((parent, process.execed, &process.argv)).or_default().push(process);
+            }
+        }
+        let done = |process: &Process| matches!(process.exit, None | Some(Exit::Code(0) | Exit::Unknown));
+        let renewed = |all: &[&Process]| {
+            let ended = all.iter().filter(|process| done(process)).filter_map(|process| process.died).min();
+            let newest = all.iter().map(|process| process.born).max();
+            ended.zip(newest).is_some_and(|(died, born)| died.seconds() <= born.seconds() + OVERLAP)
+        };
+        kin.into_values().filter(|all| renewed(all)).flatten().map(|process| process.key).collect()
+    }
+
+    /// Leaves the answers of such processes aside; gives what is to be said of all of them.
+    pub(crate) fn set_aside(&self, each: &mut [Judged]) -> Option<String> {
+        let gone = self.generations();
+        let (mut count, mut most) = (0_u32, 0.0_f64);
+        for judged in each.iter_mut().filter(|judged| gone.contains(&judged.key)) {
+            if judged.grows && matches!(judged.verdict.group, Group::Leak | Group::TooEarly) {
+                judged.leave_aside();
+                count += 1;
+                most = most.max(self.tracks.get(&judged.key).map_or(0.0, Track::climbed));
+            }
+        }
+        (count > 0).then(|| {
+            let count = counted(f64::from(count), "process");
+            format!("{count} came one after the other and went, each grew by up to {} while it lived and gave that back", size(most))
+        })
     }
 
     fn samples_of(&self, key: ProcKey) -> u64 {

@@ -54,6 +54,17 @@ pub(crate) struct Marks {
     lead: Option<u32>,
 }
 
+impl Marks {
+    /// Tells a curve where things happened, in its own x.
+    pub(crate) fn place_in(&self, context: &mut Context, places: impl Fn(&Places) -> Vec<f64>) {
+        context.validation_x = places(&self.evals);
+        context.save_x = places(&self.saves);
+        context.log_x = places(&self.logs);
+        context.shard_x = places(&self.shards);
+        context.rollout_x = places(&self.rollouts);
+    }
+}
+
 /// Where something happened, by step and by second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {

@@ -305,7 +305,7 @@ impl Story<'_> {
             }
             Kind::TooEarly => match self.decided() {
                 Some(at) if self.seen.because == Because::PeakInFewSamples => {
-                    format!("look again at step {}: a wave will have gone, growth will have stayed", at)
+                    format!("look again at step {at}: a wave will have gone, growth will have stayed")
                 }
                 Some(at) if self.axis != Axis::Step => format!(
                     "look again after the first pass over the data, {at} steps: a fill or a warm-up will have stopped, a leak will not"

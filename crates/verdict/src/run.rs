@@ -3,6 +3,7 @@
 //! The trainer's answer leads, unless another process leaks while the trainer does not. Everything else that grows
 //! is a finding of its own: a leaking helper, workers that copy shared pages, processes that multiply, GPU memory.
 
+use crate::budget::{Beside, COUNTS};
 use crate::causes::Signs;
 use crate::copies::copies_pages;
 use crate::gaps::Asleep;
@@ -43,6 +44,9 @@ const OF_GROWTH: f64 = 0.05;
 /// Workers that are alike: so many, and what each took differs by no more than this factor.
 const FEWEST_WORKERS: usize = 2;
 const ALIKE: f64 = 1.5;
+
+/// A process that ended so many seconds before the run did was there to its end.
+const TO_THE_END: f64 = 2.0;
 
 /// Judges a recording.
 pub fn judge_recording(recording: &Recording) -> RunVerdict {
@@ -91,6 +95,13 @@ pub(crate) struct Judged {
     pub(crate) verdict: Verdict,
 }
 
+impl Judged {
+    /// It is told only if there is nothing else.
+    pub(crate) fn leave_aside(&mut self) {
+        (self.grows, self.rank) = (false, 0.0);
+    }
+}
+
 /// Whether an answer says more than that nothing happens: a limit that is run into is told before it has a name.
 fn tells(verdict: &Verdict) -> bool {
     let named = matches!(verdict.group, Group::Leak | Group::Bounded) || verdict.verdict == Kind::PageCache;
@@ -112,7 +123,9 @@ impl LiveJudge {
         let role: BTreeMap<ProcKey, Role> = roles.iter().map(|r| (r.process, r.role)).collect();
         let of = |key: &ProcKey| role.get(key).copied().unwrap_or(Role::Unknown);
         let mut each: Vec<Judged> =
-            self.tracks.iter().map(|(key, track)| self.process_verdict(*key, track, of(key))).collect();
+            self.tracks.iter().map(|(key, track)| self.process_verdict(*key, track, of(key), 0.0)).collect();
+        self.share_room(&mut each, of);
+        let came_and_went = self.set_aside(&mut each);
         let buffers = self.buffers(&each, &role);
         self.join_lives(&mut each, &role);
         each.sort_by(|a, b| b.rank.total_cmp(&a.rank));
@@ -147,6 +160,7 @@ impl LiveJudge {
             }
             nothing.verdict()
         });
+        main.evidence.extend(came_and_went);
         if let Some(death) = self.death() {
             main.tell_death(&death);
         }
@@ -177,7 +191,37 @@ impl LiveJudge {
         }
     }
 
-    fn process_verdict(&self, key: ProcKey, track: &Track, role: Role) -> Judged {
+    /// Processes that grow side by side come to their limit together, and sooner than each by itself.
+    fn share_room(&self, each: &mut [Judged], role: impl Fn(&ProcKey) -> Role) {
+        let lives = |key: &ProcKey| {
+            let died = self.processes.get(key).and_then(|process| process.died);
+            died.is_none_or(|died| died.seconds() + TO_THE_END >= self.now)
+        };
+        let pace = |judged: &Judged| {
+            let forecast = judged.verdict.forecast.filter(|_| judged.grows && lives(&judged.key))?;
+            Some((forecast.at_step.is_some(), judged.verdict.floor.bytes_per_step))
+        };
+        let paces: Vec<Option<(bool, f64)>> = each.iter().map(pace).collect();
+        let sum =
+            |by_steps| paces.iter().flatten().filter(|pace| pace.0 == by_steps).map(|pace| pace.1).sum();
+        let sums: [f64; 2] = [sum(false), sum(true)];
+        for (judged, pace) in each.iter_mut().zip(&paces) {
+            let Some(((by_steps, own), track)) = pace.zip(self.tracks.get(&judged.key)) else { continue };
+            let others = sums[usize::from(by_steps)] - own;
+            if others > COUNTS * own {
+                *judged = self.process_verdict(judged.key, track, role(&judged.key), others);
+                let line = format!(
+                    "others grow as well, by {} together where this one grows by {}: they share what is left",
+                    size(others),
+                    size(own)
+                );
+                judged.verdict.evidence.push(line);
+            }
+        }
+    }
+
+    /// `pace` is how much others grow by that share its limit.
+    fn process_verdict(&self, key: ProcKey, track: &Track, role: Role, pace: f64) -> Judged {
         let died = self.processes.get(&key).and_then(|p| p.died).is_some();
         let track = if died { track.ended() } else { track.extended(self.now, self.marks.step) };
         let by_steps = track.steps.samples() >= FEWEST_SAMPLES && self.marks.steps_made() >= FEWEST_STEPS;
@@ -187,16 +231,16 @@ impl LiveJudge {
         let asleep = if by_steps { Asleep::default() } else { judge.skip(&self.gaps) };
         let watched = |p: &Places| p.seconds.iter().map(|x| asleep.watched(*x)).collect();
         let places = |p: &Places| if by_steps { p.steps.clone() } else { watched(p) };
-        context.validation_x = places(&self.marks.evals);
-        context.save_x = places(&self.marks.saves);
-        context.log_x = places(&self.marks.logs);
-        context.shard_x = places(&self.marks.shards);
-        context.rollout_x = places(&self.marks.rollouts);
+        self.marks.place_in(&mut context, places);
         if !by_steps {
             context.step_x = watched(&self.marks.steps);
         }
-        (context.limit, context.limit_from) = self.limit(track.last_need);
+        let (limit, beside) = self.ceiling(key, &track);
+        (context.limit, context.limit_from) = limit;
         judge.set_context(context);
+        let peak = self.processes.get(&key).and_then(|process| process.peak_rss).unwrap_or_default();
+        let unseen = peak.saturating_sub(track.footprint.peak).as_f64();
+        judge.set_beside(Beside { pace, unseen, ..beside });
         judge.set_pace(if by_steps { self.marks.pace() } else { None });
         judge.set_running(self.running);
         if died && !self.running {
@@ -208,6 +252,7 @@ impl LiveJudge {
         judge.set_death(death.clone());
         let mut verdict = judge.verdict();
         verdict.process = Some(self.named(key, role));
+        verdict.evidence.extend(beside.words(track.last_need));
         verdict.tell_gaps(&asleep);
         if let Some(step) = self.marks.step {
             let marks = counted(self.marks.count as f64, "mark");

@@ -84,6 +84,10 @@ pub(crate) struct Track {
     first_step: Option<(f64, f64)>,
     pub(crate) last_need: f64,
     first_need: f64,
+    /// Of its anonymous memory, what others have as well, as it was last told.
+    shared: Option<f64>,
+    /// What all others held when it was last seen.
+    pub(crate) beside: f64,
     before_eval: Option<(f64, f64)>,
     /// What stayed after each evaluation but the first, with the steps that were made meanwhile.
     pub(crate) eval_keeps: Vec<(f64, f64)>,
@@ -111,6 +115,8 @@ impl Track {
             first_step: None,
             last_need: 0.0,
             first_need: f64::NAN,
+            shared: None,
+            beside: 0.0,
             before_eval: None,
             eval_keeps: Vec::new(),
             evals: 0,
@@ -207,6 +213,9 @@ impl Track {
     fn keep_pss(&mut self, row: &SampleRow, seconds: f64) {
         let Some(pss) = row.pss else { return };
         self.first_pss.get_or_insert(pss);
+        let shared =
+            row.anon.zip(pss.pss_anon).map(|(anon, own)| (anon.last.as_f64() - own.as_f64()).max(0.0));
+        self.shared = shared.or(self.shared);
         self.last_pss = Some(pss);
         self.private.push(Point::one(seconds, pss.private.as_f64()));
     }
@@ -266,6 +275,12 @@ impl Track {
         let steps = self.last_step - first;
         let per_step = if steps > 0.0 { (self.last_need - need) / steps } else { 0.0 };
         self.eval_keeps.iter().map(|(kept, steps)| kept - per_step * steps).collect()
+    }
+
+    /// Its part of what all processes hold together: a page that a forked one has from its parent is there once.
+    pub(crate) fn part(&self, forked: bool) -> f64 {
+        let from_parent = || forked.then(|| self.first_need());
+        (self.last_need - self.shared.or_else(from_parent).unwrap_or(0.0)).max(0.0)
     }
 
     /// What it held when it was first seen.

@@ -4,7 +4,7 @@
 //! evidence in `lines`, what it is not and what to do in `outlook`. Not here: any decision.
 
 use crate::assess::{Assessment, Because};
-use crate::budget::{Fill, pass};
+use crate::budget::{Beside, Fill, pass};
 use crate::facts::Facts;
 use crate::periods::{Periods, evaluations};
 use crate::phrases::{counted, duration, number, size};
@@ -33,6 +33,7 @@ pub(crate) struct Story<'a> {
     /// Bytes kept for each example, and the largest example.
     pub(crate) beyond: Option<(f64, f64)>,
     pub(crate) outcome: &'a Outcome,
+    pub(crate) beside: &'a Beside,
     pub(crate) forecast: Option<&'a Forecast>,
     pub(crate) decided_at: Option<f64>,
     /// Where steps begin to count here: what people read is counted from the first step of all.
@@ -326,11 +327,16 @@ impl Story<'_> {
                 format!("{doubt}it does not fit: {} of {limit}{}", size(needs), when.unwrap_or_default())
             }
             (Fits::Exceeds, None) => self.forecast.map_or_else(
-                || format!("it will reach {limit}"),
+                || format!("it {} {limit}", if self.is_beyond() { "is beyond" } else { "will reach" }),
                 |f| format!("at this rate {limit} is reached {}", self.when(f)),
             ),
             (Fits::Unknown, _) | (Fits::Fits | Fits::Tight, None) => String::new(),
         }
+    }
+
+    /// Whether the limit was passed already.
+    fn is_beyond(&self) -> bool {
+        self.outcome.limit_bytes.is_some_and(|limit| self.facts.end + self.beside.held >= limit)
     }
 
     pub(crate) fn when(&self, f: &Forecast) -> String {

@@ -3,10 +3,10 @@
 mod made;
 
 use lowtide_model::{
-    Bytes, Event, EventKind, Exit, GpuRow, HostRow, MarkKind, MarkPhase, Pss, Recording, Role, SampleRow,
-    Span, Tick,
+    Bytes, Context, Event, EventKind, Exit, GpuRow, HostRow, MarkKind, MarkPhase, Pss, Recording, Role,
+    SampleRow, Span, Tick,
 };
-use lowtide_verdict::{Group, Kind, judge_recording};
+use lowtide_verdict::{Fits, Group, Kind, judge_recording, judge_recording_with};
 use made::{MIB, Run, key, mark, process, row, wobble};
 
 #[test]
@@ -369,6 +369,82 @@ fn the_machines_memory_is_the_limit_when_no_other_is_known() {
     let seconds = forecast.in_seconds.unwrap();
     assert!((180.0..=220.0).contains(&seconds), "{forecast:?}");
     assert!(forecast.low <= seconds && seconds <= forecast.high, "the interval holds it: {forecast:?}");
+}
+
+#[test]
+fn workers_that_are_made_anew_for_each_epoch_do_not_leak() {
+    let epochs = |exit: Option<Exit>| {
+        let mut run = Run::new();
+        run.rows(2, 0, 240, |t| 500.0 + wobble(t as u32));
+        for epoch in 0..4_u32 {
+            for worker in 0..2 {
+                let (pid, born) = (10 + epoch * 2 + worker, epoch * 60);
+                let mut process = process(pid, Some(2), false, f64::from(born));
+                (process.died, process.exit) = (Some(Tick::from_seconds(f64::from(born) + 59.0)), exit);
+                run.recording.processes.push(process);
+                run.rows(pid, born, born + 59, |t| 100.0 + 4.0 * (t - f64::from(born)));
+            }
+        }
+        run.recording.samples.sort_by_key(|row| row.tick);
+        run.judged()
+    };
+    let found = epochs(Some(Exit::Code(0)));
+    assert_eq!(found.main.group, Group::Flat, "{:#?}", found.main);
+    assert!(found.findings.iter().all(|finding| finding.group != Group::Leak), "{:#?}", found.findings);
+    let told = "8 processes came one after the other and went, each grew by up to 232 MiB";
+    assert!(found.main.evidence.iter().any(|line| line.starts_with(told)), "{:?}", found.main.evidence);
+    assert_eq!(epochs(Some(Exit::Signal(9))).main.group, Group::Leak, "killed, each time");
+}
+
+/// A trainer and three more processes beside it, each of them in its own way.
+fn four(forked: bool, held: impl Fn(f64) -> f64 + Copy) -> Run {
+    let mut run = Run::new();
+    run.rows(2, 0, 120, held);
+    for pid in 3..=5 {
+        run.recording.processes.push(process(pid, Some(2), !forked, 0.0));
+        run.rows(pid, 0, 120, held);
+    }
+    run.recording.samples.sort_by_key(|row| row.tick);
+    run
+}
+
+#[test]
+fn a_limit_that_is_given_is_for_all_processes_together() {
+    let judged = |run: &Run, mib: u64| {
+        let limit = Some(Bytes::from_mib(mib));
+        judge_recording_with(&run.recording, Context { limit, ..Context::default() }).main
+    };
+    let flat = four(false, |_| 300.0);
+    let over = judged(&flat, 700);
+    assert_eq!(over.outcome.is, Fits::Exceeds, "{over:#?}");
+    assert_eq!(over.outcome.limit_bytes, Some(700.0 * MIB));
+    assert!((over.outcome.needs_bytes.unwrap() - 1200.0 * MIB).abs() < 20.0 * MIB, "{:?}", over.outcome);
+    assert!(over.evidence.iter().any(|line| line.contains("hold 90")), "{:?}", over.evidence);
+    assert_eq!(judged(&flat, 2000).outcome.is, Fits::Fits);
+    let shared = four(true, |_| 300.0);
+    assert_eq!(judged(&shared, 700).outcome.is, Fits::Fits, "what a fork has from its parent is there once");
+}
+
+#[test]
+fn processes_that_grow_side_by_side_reach_their_limit_together() {
+    let run = four(false, |t| 100.0 + t);
+    let limit = Some(Bytes::from_mib(2000));
+    let found = judge_recording_with(&run.recording, Context { limit, ..Context::default() }).main;
+    assert_eq!(found.verdict, Kind::Leak, "{found:#?}");
+    // 2000 less four times 219, by 4 a second.
+    let left = found.forecast.unwrap().in_seconds.unwrap();
+    assert!((left - 281.0).abs() < 15.0, "{:#?}", found.forecast);
+    assert!(found.headline.contains("1.95 GiB is reached"), "{}", found.headline);
+}
+
+#[test]
+fn a_peak_that_no_sample_saw_is_needed_all_the_same() {
+    let mut run = Run::new();
+    run.rows(2, 0, 120, |_| 300.0);
+    run.recording.processes[1].peak_rss = Some(Bytes::from_mib(900));
+    let limit = Some(Bytes::from_mib(600));
+    let found = judge_recording_with(&run.recording, Context { limit, ..Context::default() }).main;
+    assert_eq!(found.outcome.is, Fits::Exceeds, "{:?}", found.outcome);
 }
 
 #[test]
