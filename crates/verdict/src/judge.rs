@@ -241,12 +241,12 @@ impl Judge {
     fn beyond_the_start(&self, seen: Assessment) -> Assessment {
         let span = self.need.last().zip(self.need.first()).map_or(0.0, |(l, f)| l.x_last - f.x_first);
         let recorded = self.resolution > 0.0 && self.axis == Axis::Seconds;
-        let grows = matches!(seen.group, Group::Leak | Group::Bounded);
-        if recorded && grows && span < START_SECONDS {
-            seen.with(Group::TooEarly, Because::TooBrief)
-        } else {
-            seen
-        }
+        let brief = match seen.group {
+            Group::Leak => span < LOADING_SECONDS,
+            Group::Bounded => span < START_SECONDS,
+            Group::Flat | Group::TooEarly => false,
+        };
+        if recorded && brief { seen.with(Group::TooEarly, Because::TooBrief) } else { seen }
     }
 
     /// A fill keeps at most what an example decodes to.
@@ -456,6 +456,8 @@ fn floor_facts(facts: &Facts) -> FloorFacts {
 
 /// An interpreter, its imports and the first buffers take this many seconds.
 const START_SECONDS: f64 = 2.0;
+/// ... and a model or a table that is loaded grows with no end in sight for this many.
+const LOADING_SECONDS: f64 = 10.0;
 /// Bytes per example beyond this many times the largest decoded example are not the example.
 const MORE_THAN_DATA: f64 = 1.5;
 /// File pages must have grown by more than the need moved, and by this many times the scatter, to be the story.

@@ -6,7 +6,7 @@
 
 use crate::judge::Judge;
 use crate::live::LiveJudge;
-use crate::phrases::{counted, size};
+use crate::phrases::size;
 use crate::run::Judged;
 use crate::track::Track;
 use crate::verdict::{Group, Verdict};
@@ -71,8 +71,9 @@ impl LiveJudge {
         let roots = &self.restarts.roots;
         let first = self.processes.values().min_by_key(|process| process.born);
         let first = first.map(|process| process.key).filter(|_| !roots.is_empty());
+        let tasks = self.generations();
         for (key, track) in &self.tracks {
-            let Some(process) = self.processes.get(key) else { continue };
+            let Some(process) = self.processes.get(key).filter(|_| !tasks.contains(key)) else { continue };
             if process.execed && !process.argv.is_empty() && track.seconds.samples() >= FEWEST {
                 let started = Some(*key) == first || roots.contains(key);
                 let command = || Program::Command(self.restarts.program(&process.argv));
@@ -125,11 +126,13 @@ impl LiveJudge {
         let mut kin: BTreeMap<(ProcKey, bool, &[String]), Vec<&Process>> = BTreeMap::new();
         for process in self.processes.values().filter(|process| self.tracks.contains_key(&process.key)) {
             let life = |died: Tick| died.seconds() - process.born.seconds();
-            let task = process.died.is_none_or(|died| life(died) <= TASK);
+            let well = process.exit == Some(Exit::Code(0));
+            let task = process.died.is_none_or(|died| well && life(died) <= TASK);
             if let Some(parent) = process.parent.filter(|_| !process.execed || task) {
                 kin.entry((parent, process.execed, &process.argv)).or_default().push(process);
             }
         }
+        // How the children of somebody else ended is not always known.
         let done = |process: &Process| matches!(process.exit, None | Some(Exit::Code(0) | Exit::Unknown));
         let renewed = |all: &[&Process]| {
             let ended = all.iter().filter(|process| done(process)).filter_map(|process| process.died).min();
@@ -151,7 +154,7 @@ impl LiveJudge {
             }
         }
         (count > 0).then(|| {
-            let count = counted(f64::from(count), "process");
+            let count = if count == 1 { "1 process".to_owned() } else { format!("{count} processes") };
             format!("{count} came one after the other and went, each grew by up to {} while it lived and gave that back", size(most))
         })
     }

@@ -391,7 +391,7 @@ fn workers_that_are_made_anew_for_each_epoch_do_not_leak() {
     let found = epochs(Some(Exit::Code(0)));
     assert_eq!(found.main.group, Group::Flat, "{:#?}", found.main);
     assert!(found.findings.iter().all(|finding| finding.group != Group::Leak), "{:#?}", found.findings);
-    let told = "8 processes came one after the other and went, each grew by up to 232 MiB";
+    let told = "8 processes came one after the other and went, each grew by up to 233 MiB";
     assert!(found.main.evidence.iter().any(|line| line.starts_with(told)), "{:?}", found.main.evidence);
     assert_eq!(epochs(Some(Exit::Signal(9))).main.group, Group::Leak, "killed, each time");
 }
