@@ -292,7 +292,7 @@ fn a_real_leak_fails_and_a_real_fill_passes() {
     let stage = Stage::new();
     let actor = stage.renamed("leaker");
     let (code, said, _) =
-        check(&stage, &["--no-leak", "--interval", "20ms", "--", &actor, "leak", "2", "80", "40"]);
+        check(&stage, &["--no-leak", "--interval", "20ms", "--", &actor, "leak", "1", "290", "40"]);
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("FAIL      no-leak    leak: the floor of memory rises by"), "{said}");
     let file = stage.path("demo.tide");
