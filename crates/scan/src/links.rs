@@ -378,6 +378,8 @@ impl Links {
         (slot, lead): (Slot, &Lead),
     ) -> Option<(u64, (u64, u64))> {
         let (table, end) = Self::table(head, (slot, lead))?;
+        // One that moved may lie where nothing was mapped before.
+        reader.memory().renew(table);
         let entries = match lead.table {
             Container::Dict => self.entries(reader, table)?,
             Container::List | Container::Set | Container::None => (table, end),

@@ -61,6 +61,11 @@ pub trait Memory {
         0
     }
 
+    /// From now on what was mapped since the beginning may be read as well, if `address` is of that.
+    fn renew(&self, address: u64) {
+        let _ = address;
+    }
+
     /// Fills the pieces of `length` bytes of `into` from the addresses, one each, and gives how many were read whole: it ends
     /// at the first that could not be.
     fn read_each(&self, addresses: &[u64], length: usize, into: &mut [u8]) -> usize {

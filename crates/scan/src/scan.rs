@@ -30,6 +30,8 @@ const CLIMB_READS: u64 = 4;
 
 /// Searches for ways up, at most: one more whenever a way turns out to go through a word that is left from before.
 const SEARCHES: usize = 4;
+/// Times that containers are looked at again: one may move once more meanwhile.
+const LOOKS: usize = 2;
 
 /// Scans a process.
 pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
@@ -101,7 +103,7 @@ fn holders(
     settings: &Settings,
 ) -> (Vec<Holders>, u64) {
     let mut begun = climb::begin(ground, samples, rows, settings);
-    let (mut stale, mut moved) = (FxHashSet::default(), None);
+    let (mut stale, mut moved, mut looks) = (FxHashSet::default(), None, 0);
     let mut best: Option<(Tree<'_>, Ways)> = None;
     let mut more_ways = true;
     for _ in 0..SEARCHES {
@@ -119,7 +121,8 @@ fn holders(
         let few = begun.few_through(&ways, &left);
         best = Some((tree, ways));
         more_ways = false;
-        if loose && moved.is_none() {
+        if loose && looks < LOOKS {
+            looks += 1;
             let found = Moved::find(ground);
             more_ways = !found.is_empty();
             moved = Some(found);

@@ -36,6 +36,8 @@ use std::time::{Duration, Instant};
 const MAPS_CAP: u64 = 16 << 20;
 /// Pages whose state is asked for at once when a single one is wanted.
 const WINDOW_PAGES: u64 = 512;
+/// Times the list is read again for addresses that are not on it: an address may be none.
+const MOST_RENEWED: u32 = 32;
 /// Pieces that the kernel reads at once.
 const MOST_PIECES: usize = 1024;
 /// How long an answer about a window is believed: the job frees and swaps while we read.
@@ -102,6 +104,9 @@ pub struct LiveMemory {
     pages: Pages,
     page: u64,
     regions: Vec<Region>,
+    /// The same as it was later, where somebody asked for that: only for what may be read. And how often that was.
+    newer: RefCell<Vec<Region>>,
+    renewed: Cell<u32>,
     windows: RefCell<HashMap<u64, (Instant, Window)>>,
     read_bytes: Cell<u64>,
     /// The process, while `process_vm_readv` works: half the price of reading `mem`, but it asks for our own rights.
@@ -126,6 +131,8 @@ impl LiveMemory {
             pages,
             page,
             regions: Vec::new(),
+            newer: RefCell::default(),
+            renewed: Cell::new(0),
             windows: RefCell::default(),
             read_bytes: Cell::new(0),
             direct: Cell::new(None),
@@ -144,8 +151,26 @@ impl LiveMemory {
     /// Reads the list of mappings anew.
     pub fn look_again(&mut self) -> io::Result<()> {
         self.regions = lines(&self.listed()?).filter_map(region).collect();
+        self.newer.borrow_mut().clear();
         self.windows.borrow_mut().clear();
         Ok(())
+    }
+
+    /// What the process has mapped since the list was read can be read as well from now on, if `address` is of that; the list
+    /// stays as it is.
+    pub fn renew(&self, address: u64) {
+        let holds = |regions: &[Region]| {
+            let at = regions.partition_point(|region| region.end <= address);
+            regions.get(at).is_some_and(|region| region.start <= address)
+        };
+        if holds(&self.regions) || holds(&self.newer.borrow()) || self.renewed.get() >= MOST_RENEWED {
+            return;
+        }
+        self.renewed.set(self.renewed.get() + 1);
+        if let Ok(text) = self.listed() {
+            *self.newer.borrow_mut() = lines(&text).filter_map(region).collect();
+            self.windows.borrow_mut().clear();
+        }
     }
 
     fn listed(&self) -> io::Result<Vec<u8>> {
@@ -195,8 +220,10 @@ impl LiveMemory {
 
     fn runs(&self, start: u64, end: u64, wanted: fn(&Region) -> bool) -> Vec<Run> {
         let mut runs = Vec::new();
-        let first = self.regions.partition_point(|region| region.end <= start);
-        let inside = self.regions.iter().skip(first).take_while(|region| region.start < end);
+        let newer = self.newer.borrow();
+        let regions = if newer.is_empty() { &self.regions } else { &*newer };
+        let first = regions.partition_point(|region| region.end <= start);
+        let inside = regions.iter().skip(first).take_while(|region| region.start < end);
         for region in inside.filter(|region| wanted(region)) {
             let from = start.max(region.start) / self.page * self.page;
             let to = end.min(region.end).div_ceil(self.page) * self.page;

@@ -158,6 +158,10 @@ impl Memory for Target {
         self.memory.resident_bytes(start, end)
     }
 
+    fn renew(&self, address: u64) {
+        self.memory.renew(address);
+    }
+
     fn end_now(&self, address: u64) -> Option<u64> {
         self.memory.end_now(address)
     }
