@@ -6,7 +6,9 @@
 mod axis;
 mod line;
 
-use super::memory_names::{are_alike, heap_series, is_free, is_named, is_peak, meaning};
+use super::memory_names::{
+    Meaning, are_alike, free_meaning, heap_series, is_free, is_named, is_peak, is_total, meaning,
+};
 use super::numbers::{self, Unit};
 use super::passes::{self, At, Counted, Passes};
 use super::{Attempt, Hints, MOST_BESIDE, Missing, named};
@@ -226,7 +228,7 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
     }
     let most = lines.values().copied().max().ok_or("no line with a size of memory")?;
     let rank = |name: &str| {
-        if name.is_empty() { NAMELESS_RANK } else { meaning(name).map_or(0, |meant| meant.rank) }
+        if name.is_empty() { NAMELESS_RANK } else { meant(name).map_or(0, |meant| meant.rank) }
     };
     lines.retain(|_, count| *count * 2 >= most);
     let is_share = |name: &str| {
@@ -250,6 +252,10 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
     let told = |name: &&&str| Some(**name) != best && (gpu(name) || alike(name));
     let beside = lines.keys().filter(told).take(MOST_BESIDE).copied();
     Ok(best.into_iter().chain(beside).map(str::to_owned).collect())
+}
+
+fn meant(name: &str) -> Option<Meaning> {
+    meaning(name).or_else(|| free_meaning(name))
 }
 
 /// Sizes without step or time are a curve only where a program printed them, all in one form.
@@ -309,7 +315,7 @@ fn curve(log: &Log, run: &Run<'_>, name: &str, chosen: &Chosen, hints: &Hints) -
         axis: chosen.place.axis(),
         x: run.x.clone(),
         y,
-        metric: meaning(name).map_or(Metric::Rss, |meant| meant.metric),
+        metric: meant(name).map_or(Metric::Rss, |meant| meant.metric),
         notes: vec![format!("y is {title}, {unit_note}; x is {}", chosen.place.words())],
         ..Curve::default()
     };
@@ -317,7 +323,9 @@ fn curve(log: &Log, run: &Run<'_>, name: &str, chosen: &Chosen, hints: &Hints) -
     out.notes.extend(run.passes.as_ref().map(|passes| passes.note.clone()));
     out.notes.extend(note_on_name(points, name));
     out.context.epoch_steps = run.passes.as_ref().map(|passes| passes.steps);
-    let bound = bound(points, name, hints).filter(|bound| out.y.iter().all(|y| y <= bound || y.is_nan()));
+    let beside = || total_beside(points, name, hints).filter(|_| is_free(name));
+    let bound = bound(points, name, hints).or_else(beside);
+    let bound = bound.filter(|bound| out.y.iter().all(|y| y <= bound || y.is_nan()));
     super::set_limit(&mut out, bound);
     counts(log, points, &mut out);
     if is_free(name) {
@@ -357,9 +365,16 @@ fn bound(points: &[&Point], name: &str, hints: &Hints) -> Option<f64> {
     };
     let all: Vec<f64> =
         points.iter().filter_map(|point| bytes(point.bounds.iter().find(|(key, ..)| key == name)?)).collect();
-    let first = *all.first()?;
-    (all.len() * 2 > points.len() && all.iter().all(|one| (one - first).abs() <= first * 0.01))
-        .then_some(first)
+    super::constant(&all).filter(|_| all.len() * 2 > points.len())
+}
+
+/// The total that stands on the lines beside what is free.
+fn total_beside(points: &[&Point], name: &str, hints: &Hints) -> Option<f64> {
+    let names: BTreeSet<&str> =
+        points.iter().flat_map(|point| &point.sizes).map(|(key, ..)| key.as_str()).collect();
+    let mut totals = names.into_iter().filter(|other| *other != name && is_total(other));
+    let (total, None) = (totals.next()?, totals.next()) else { return None };
+    super::constant(&sizes(points, total, hints).0)
 }
 
 /// The sizes under a name in bytes, and what was taken for their unit.

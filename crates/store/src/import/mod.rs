@@ -240,10 +240,13 @@ fn first_form_that_fits(
         found = found.or_else(|| attempt(form, read(&plain, hints)));
     }
     // A table decides by column how its numbers are written.
-    if found.is_none()
-        && let Some(curves) = attempt("a table (CSV, TSV)", table::read(&text, hints))
-    {
-        return Some(curves);
+    if found.is_none() {
+        let table = table::read(&text, hints);
+        let is_table = !matches!(table, Err(Missing::Form(_)));
+        let curves = attempt("a table (CSV, TSV)", table);
+        if curves.is_some() || is_table {
+            return curves;
+        }
     }
     let mut curves = found.or_else(|| attempt("a training log", log::read(&plain, hints)))?;
     curves.iter_mut().for_each(|curve| curve.notes.extend(decided.clone()));
@@ -312,6 +315,12 @@ fn set_limit(curve: &mut Curve, limit: Option<f64>) {
     curve.context.limit_from = curve.context.limit.map(|_| "the file".to_owned());
 }
 
+/// The value of what is told again and again and hardly differs, as a total does.
+fn constant(values: &[f64]) -> Option<f64> {
+    let first = *values.first()?;
+    values.iter().all(|one| (one - first).abs() <= first * 0.01).then_some(first)
+}
+
 /// Memory that is free becomes memory in use: what there is in all minus it. Where nobody says how much there is, the
 /// curve has its shape and no level.
 fn turn_round(curve: &mut Curve, total: Option<f64>, name: &str) {
@@ -320,6 +329,9 @@ fn turn_round(curve: &mut Curve, total: Option<f64>, name: &str) {
         *y = top - *y;
     }
     curve.no_level = total.is_none();
+    if name.to_ascii_lowercase().contains("memfree") {
+        curve.notes.push(format!("`{name}` falls when files are read, too: the page cache is not free"));
+    }
     curve.notes.push(if total.is_some() {
         format!("`{name}` turned into memory in use: the machine's total minus it")
     } else {

@@ -5,7 +5,7 @@
 mod columns;
 
 use super::locale::{self, Among};
-use super::memory_names::{Meaning, count_series, heap_series, is_named};
+use super::memory_names::{FREE, Meaning, count_series, heap_series, is_free, is_named};
 use super::numbers::{self, MIB, Unit};
 use super::passes::{self, At, Counted, Run};
 use super::{Attempt, Hints, Missing, times};
@@ -273,6 +273,9 @@ fn curve(
     let bound =
         bound(table, &rows, column, unit).filter(|bound| out.y.iter().all(|y| y <= bound || y.is_nan()));
     super::set_limit(&mut out, bound);
+    if is_free(&table.names[column]) {
+        super::turn_round(&mut out, bound, &table.names[column]);
+    }
     Some(out)
 }
 
@@ -293,16 +296,15 @@ fn bound(table: &Table, rows: &[usize], y: usize, unit: Unit) -> Option<f64> {
         Some(value(&table.rows[*row][column])? * unit.bytes)
     };
     let all: Vec<f64> = rows.iter().filter_map(|row| in_cell(row).or_else(|| beside(row))).collect();
-    let first = *all.first()?;
-    (all.len() == rows.len() && all.iter().all(|one| (one - first).abs() <= first * 0.01)).then_some(first)
+    super::constant(&all).filter(|_| all.len() == rows.len())
 }
 
-/// The column named as y, with `total` or `limit` in place of what is used.
+/// The column named as y, with `total` or `limit` in place of what is used or free.
 fn total_column(table: &Table, y: usize) -> Option<usize> {
+    let level = if is_free(&table.names[y]) { FREE } else { &["used", "usage"] };
     let kin = |name: &str| {
-        let words = ["used", "usage", "total", "limit"];
-        let lower = name.to_ascii_lowercase();
-        words.iter().fold(lower.clone(), |name, word| name.replace(word, "*"))
+        let words = level.iter().chain(&["total", "limit"]);
+        words.fold(name.to_ascii_lowercase(), |name, word| name.replace(word, "*"))
     };
     let is_total = |name: &str| {
         let lower = name.to_ascii_lowercase();

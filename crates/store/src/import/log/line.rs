@@ -1,7 +1,9 @@
 //! What one line of a log says: where it stands (step, epoch, time), how large memory is, and of which rank.
 
 use super::super::Hints;
-use super::super::memory_names::{count_series, heap_series, is_named, is_other_memory, meaning};
+use super::super::memory_names::{
+    GET_INFO, count_series, free_meaning, heap_series, is_free_word, is_named, is_other_memory, meaning,
+};
 use super::super::numbers::{self, Found, Unit};
 use super::super::times::{self, Moment};
 
@@ -95,7 +97,8 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
         let bare = item.unit.is_none();
         let bounds = last_size.take().filter(|(size, _)| is_bound(line, size, item));
         if let Some((_, name)) = bounds {
-            point.bounds.push((name, item.value, item.unit));
+            let unit = item.unit.or_else(|| name.contains(GET_INFO).then_some(numbers::BYTES));
+            point.bounds.push((name, item.value, unit));
         } else if hints.x.as_deref().is_some_and(|asked| is_named(&key, asked)) {
             point.asked = Some(item.value);
         } else if bare && STEP_WORDS.contains(&short.as_str()) {
@@ -143,6 +146,7 @@ const QUALIFIERS: &[&str] = &[
     "available",
     "avail",
     "free",
+    "remaining",
     "peak",
     "max",
     "maximum",
@@ -171,11 +175,17 @@ fn full_name(line: &str, item: &Found<'_>, key: &str) -> String {
         return (*name).to_owned();
     }
     let card = || card_before(line, item).filter(|_| key.is_empty());
-    if let Some(name) = held_after(line, item).map(str::to_owned).or_else(card) {
+    if let Some(name) = held_after(line, item).map(str::to_owned) {
+        return name;
+    }
+    if let Some(word) = free_after(item, key) {
+        return format!("{} {word}", card().as_deref().unwrap_or(key)).trim_start().to_owned();
+    }
+    if let Some(name) = card() {
         return name;
     }
     let mut left = &line[..item.key_at];
-    if ["used", "usage", "free", "available"].contains(&key) {
+    if ["used", "usage"].contains(&key) || is_free_word(key) {
         left = left.trim_end_matches([' ', ':']);
     }
     let mut name = key.to_owned();
@@ -208,6 +218,19 @@ fn held_after(line: &str, item: &Found<'_>) -> Option<&'static str> {
     (!after.starts_with(|c: char| c.is_ascii_digit())).then_some(word)
 }
 
+/// What `57.1 GB left` and `RAM: 57.1 GB free` say after their size; in `used 4 GB free 60 GB` and `4 GB, free: 60 GB` that
+/// word has its own.
+fn free_after(item: &Found<'_>, key: &str) -> Option<String> {
+    item.unit?;
+    let rest = item.rest.trim_start().strip_prefix(item.after)?.trim_start();
+    let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+    let word = rest[..end].to_ascii_lowercase();
+    let next = rest[end..].trim_start();
+    let own = next.starts_with(|c: char| c.is_ascii_digit() || matches!(c, ':' | '='));
+    let held = ["used", "usage", "alloc", "reserved", "rss"].iter().any(|held| key.contains(held));
+    (is_free_word(&word) && !own && !held).then_some(word)
+}
+
 /// The card of `GPU 0: 20.1 GB` and `cuda:0 20.1 GB`, as one word.
 fn card_before(line: &str, item: &Found<'_>) -> Option<String> {
     let left = line[..item.at].trim_end_matches([' ', ':', '=']);
@@ -223,6 +246,9 @@ fn is_bound(line: &str, size: &Found<'_>, next: &Found<'_>) -> bool {
     let between = line.get(line.len() - size.rest.len()..next.at).unwrap_or("").trim_start();
     let between =
         if size.unit.is_some() { between.strip_prefix(size.after).unwrap_or(between) } else { between };
+    if size.key.contains(GET_INFO) {
+        return between.trim() == ",";
+    }
     let sizes = next.unit.is_some_and(|unit| unit.bytes > 1.0);
     sizes && !next.percent && ["/", "of", "out of"].contains(&between.trim())
 }
@@ -315,7 +341,7 @@ fn size_in(item: &Found<'_>, name: &str, hints: &Hints) -> Option<Size> {
     }
     // The kernel writes kB and means 1,024 bytes.
     let kernels = ["vmrss", "vmhwm", "vmswap", "rssanon", "pss_", "private_"];
-    let kernels = kernels.iter().any(|start| key.starts_with(start));
+    let kernels = kernels.iter().any(|start| key.starts_with(start)) || is_kernels(item);
     let unit =
         item.unit.map(|unit| if kernels && (unit.bytes - 1e3).abs() < 0.5 { numbers::KIB } else { unit });
     // `GPU0: 20.1GB` is what that card holds.
@@ -325,17 +351,46 @@ fn size_in(item: &Found<'_>, name: &str, hints: &Hints) -> Option<Size> {
     let named = numbers::unit(key).is_none();
     match (meaning(name), unit) {
         (None, Some(unit)) if unit.bytes > 1.0 => {
-            let known = is_other_memory(name) || heap_series(name).is_some();
+            let known = is_other_memory(name) || heap_series(name).is_some() || kernels;
             let name = if known && named { name } else { "" };
             Some((name.to_owned(), item.value, Some(unit)))
         }
         (Some(_), Some(unit)) => Some(((if named { name } else { "" }).to_owned(), item.value, Some(unit))),
         (Some(meant), None) if named => Some((name.to_owned(), item.value, meant.unit)),
-        (None, None) if heap_series(name).is_some() => {
+        (None, None) if key.contains(GET_INFO) => Some((name.to_owned(), item.value, Some(numbers::BYTES))),
+        (None, None) if heap_series(name).is_some() || free_meaning(name).is_some() => {
             Some((name.to_owned(), item.value, numbers::unit_of_name(key)))
         }
         _ => None,
     }
+}
+
+/// How names of /proc/meminfo and of a process's status and smaps begin.
+const KERNELS: &[&str] = &[
+    "MemTotal",
+    "MemFree",
+    "MemAvailable",
+    "Buffers",
+    "Cached",
+    "Swap",
+    "Active",
+    "Inactive",
+    "Anon",
+    "Mapped",
+    "Shmem",
+    "Slab",
+    "SReclaimable",
+    "SUnreclaim",
+    "Vm",
+    "Rss",
+    "Pss",
+    "Private_",
+    "Shared_",
+];
+
+/// Whether a size is written as the kernel writes it: `MemAvailable:   53543577 kB`.
+fn is_kernels(item: &Found<'_>) -> bool {
+    item.after == "kB" && KERNELS.iter().any(|start| item.key.starts_with(start))
 }
 
 fn is_number(text: &str) -> bool {

@@ -1,0 +1,109 @@
+//! Foreign files whose numbers are easily taken for memory in use: what is free, what is a rate, what was cut off.
+
+#![allow(clippy::unwrap_used, reason = "what cannot be set up should stop the test")]
+#![allow(clippy::float_cmp, reason = "numbers that were written are read, not computed")]
+
+use lowtide_model::{Bytes, Curve, Metric};
+use lowtide_store::import::{Hints, parse};
+use std::path::Path;
+
+fn of_text(text: &str) -> Vec<Curve> {
+    parse(Path::new("x.txt"), text.as_bytes(), &Hints::default()).unwrap()
+}
+
+fn only(text: &str) -> Curve {
+    let mut found = of_text(text);
+    assert_eq!(found.len(), 1, "{:?}", found.iter().map(|curve| &curve.name).collect::<Vec<_>>());
+    found.remove(0)
+}
+
+fn refused(text: &str) -> String {
+    parse(Path::new("x.txt"), text.as_bytes(), &Hints::default()).unwrap_err().to_string()
+}
+
+/// A line for each number below `count`.
+fn lines(count: u32, line: impl Fn(u32) -> String) -> String {
+    (0..count).map(|n| line(n) + "\n").collect()
+}
+
+const KIB: f64 = 1024.0;
+const MIB: f64 = 1024.0 * 1024.0;
+
+#[test]
+fn what_is_left_is_turned_round_whatever_it_is_called() {
+    for (line, unit) in [
+        ("MemAvailable:   {n} kB", KIB),
+        ("MemFree:        {n} kB", KIB),
+        ("09:12:30 MemAvailable={n}000", 1000.0 * KIB),
+        ("step 7 | RAM remaining: {n} MB", 1e6),
+        ("step 7: {n} MB left", 1e6),
+        ("step 7: GPU mem: {n} MB free", 1e6),
+    ] {
+        let curve = only(&lines(40, |n| line.replace("{n}", &(60_000 - 50 * n).to_string())));
+        assert_eq!((curve.y[0], curve.y[39], curve.no_level), (0.0, 39.0 * 50.0 * unit, true), "{line}");
+    }
+}
+
+#[test]
+fn what_is_used_keeps_its_place_beside_what_is_left() {
+    for line in [
+        "step 7: used {n} MB free 60000 MB",
+        "step 7: {n} MB used, 60000 MB free",
+        "mem {n} MB, free: 60000 MB",
+    ] {
+        let curve = only(&lines(40, |n| line.replace("{n}", &(2000 + n).to_string())));
+        assert_eq!((curve.y[0], curve.no_level), (2e9, false), "{line}");
+    }
+}
+
+#[test]
+fn the_total_that_is_told_beside_what_is_free_gives_the_level() {
+    for line in [
+        "step 7 cuda.mem_get_info: ({n}000000, 80000000000)",
+        "step 7 gpu free {n} MB, gpu total 80000 MB",
+        "step 7 | free/total: {n}/80000 MB",
+    ] {
+        let curve = only(&lines(40, |n| line.replace("{n}", &(60_000 - 50 * n).to_string())));
+        assert_eq!((curve.y[0], curve.y[39], curve.no_level), (20e9, 20e9 + 39.0 * 50e6, false), "{line}");
+        assert_eq!(curve.context.limit, Some(Bytes(80_000_000_000)), "{line}");
+    }
+}
+
+#[test]
+fn free_memory_in_a_table_is_turned_round() {
+    let table = |head: &str, cells: &str| {
+        let row = |n: u32| format!("{n},{}", cells.replace("{n}", &(60_000 - 50 * n).to_string()));
+        format!("{head}\n{}", lines(40, row))
+    };
+    let alone = only(&table("step,mem_available_mb", "{n}"));
+    assert_eq!((alone.y[0], alone.y[39], alone.no_level), (0.0, 39.0 * 50e6, true));
+    assert_eq!(alone.metric, Metric::Host);
+    for (head, cells, unit) in [
+        ("step,memory.free [MiB],memory.total [MiB]", "{n} MiB,80000 MiB", MIB),
+        ("step,gpu_free_mb,gpu_total_mb", "{n},80000", 1e6),
+        ("step,mem_total_mb,mem_available_mb,mem_free_mb", "80000,{n},9", 1e6),
+    ] {
+        let curve = only(&table(head, cells));
+        assert_eq!((curve.y[0], curve.y[39]), (20_000.0 * unit, 21_950.0 * unit), "{head}");
+        assert_eq!((curve.no_level, curve.context.limit.is_some()), (false, true), "{head}");
+    }
+    let text = table("step,rss_mb,mem_free_mb", "2000,{n}");
+    assert_eq!(only(&text).y[39], 2e9, "what is held comes first");
+    let hints = Hints { y: Some("mem_free_mb".to_owned()), ..Hints::default() };
+    let asked = parse(Path::new("x.csv"), text.as_bytes(), &hints).unwrap();
+    assert_eq!((asked[0].y[0], asked[0].y[39]), (0.0, 39.0 * 50e6));
+    assert!(refused(&table("step,memory.total [MiB]", "80000 MiB")).contains("all the memory that there is"));
+}
+
+#[test]
+fn every_kilobyte_of_the_kernel_is_binary() {
+    for name in ["AnonPages", "Rss", "VmRSS", "RssAnon", "Private_Dirty"] {
+        let curve = only(&lines(9, |n| format!("{name}:   {} kB", 4_000_000 + n)));
+        assert_eq!(curve.y[0], 4e6 * KIB, "{name}");
+    }
+    assert_eq!(
+        only(&lines(9, |n| format!("step {n} rss {} kB", 4_000_000 + n))).y[0],
+        4e9,
+        "no kernel wrote it"
+    );
+}
