@@ -107,3 +107,30 @@ fn every_kilobyte_of_the_kernel_is_binary() {
         "no kernel wrote it"
     );
 }
+
+#[test]
+fn a_table_in_one_json_document_is_read_whole() {
+    let all = |form: &dyn Fn(u32) -> String| (0..12).map(form).collect::<Vec<_>>().join(", ");
+    let steps = all(&|n| (5 * n).to_string());
+    let rss = all(&|n| (2000 + n).to_string());
+    let by_row = |what: fn(u32) -> u32| all(&move |n| format!("\"{n}\": {}", what(n)));
+    let record = all(&|n| format!(r#"{{"step": {}, "mem": {{"rss_mb": {}}}, "tags": []}}"#, 5 * n, 2000 + n));
+    for text in [
+        format!("[{record}]"),
+        format!("[{}]", record.replace("}, {", "},\n{")),
+        format!(r#"{{"name": "a", "log_history": [{record}]}}"#),
+        format!(r#"{{"step": [{steps}], "rss_mb": [{rss}], "args": [1, 2]}}"#),
+        format!(r#"{{"step": {{{}}}, "rss_mb": {{{}}}}}"#, by_row(|n| 5 * n), by_row(|n| 2000 + n)),
+        format!(
+            r#"{{"columns": ["step", "rss_mb"], "data": [{}]}}"#,
+            all(&|n| format!("[{}, {}]", 5 * n, 2000 + n))
+        ),
+    ] {
+        let curve = only(&text);
+        assert_eq!((curve.x.len(), curve.x[11], curve.y[11]), (12, 55.0, 2011e6), "{text:.60}");
+    }
+    assert!(
+        refused(&format!("[{}]", record.replace("mem", "loss").replace("rss_mb", "mean")))
+            .contains("no column is named after memory")
+    );
+}

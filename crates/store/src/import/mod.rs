@@ -5,6 +5,7 @@
 
 mod allocator;
 mod curve_json;
+mod json_table;
 mod locale;
 mod log;
 mod lowtide_series;
@@ -232,6 +233,12 @@ fn first_form_that_fits(
         }
         if let Some(curves) = attempt("curve JSON", curve_json::read(&text, hints)) {
             return Some(curves);
+        }
+        let table = json_table::read(&text, hints);
+        let is_table = !matches!(table, Err(Missing::Form(_)));
+        let curves = attempt("a table in JSON", table);
+        if curves.is_some() || is_table {
+            return curves;
         }
     }
     let (plain, decided) = locale::plain(&text);

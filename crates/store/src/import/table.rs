@@ -51,16 +51,26 @@ struct Table {
 }
 
 pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
-    let table = split(text)?;
-    let ys = y_columns(&table, hints)?;
-    let x = x_column(&table, hints, &ys)?;
+    curves(&split(text)?, hints)
+}
+
+/// The curves of rows that another form is written in, each as wide as the names.
+pub(crate) fn of_cells(names: Vec<String>, rows: Vec<Vec<String>>, hints: &Hints) -> Attempt {
+    let mut table = Table { written: vec![None; names.len()], names, rows };
+    table.read_numbers(Among::Columns);
+    curves(&table, hints)
+}
+
+fn curves(table: &Table, hints: &Hints) -> Attempt {
+    let ys = y_columns(table, hints)?;
+    let x = x_column(table, hints, &ys)?;
     let mut curves = Vec::new();
     for (column, meant) in &ys {
         let title = if ys.len() > 1 { table.names[*column].as_str() } else { "" };
-        for (group, rows) in groups(&table, *column) {
+        for (group, rows) in groups(table, *column) {
             let name = super::named(&[&group, title]);
             curves.extend(
-                curve(&table, &rows, (*column, meant), &x, hints).map(|curve| Curve { name, ..curve }),
+                curve(table, &rows, (*column, meant), &x, hints).map(|curve| Curve { name, ..curve }),
             );
         }
     }
