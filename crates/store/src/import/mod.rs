@@ -19,6 +19,7 @@ mod tensorboard;
 mod thin;
 mod times;
 mod tools;
+mod torn;
 
 use lowtide_model::{Axis, Bytes, Curve};
 use std::path::{Path, PathBuf};
@@ -241,23 +242,28 @@ fn first_form_that_fits(
             return curves;
         }
     }
-    let (plain, decided) = locale::plain(&text);
+    let (text, torn) = torn::cut(&text);
+    let (plain, decided) = locale::plain(text);
     let mut found = None;
     for (form, read) in tools::FORMS {
         found = found.or_else(|| attempt(form, read(&plain, hints)));
     }
     // A table decides by column how its numbers are written.
     if found.is_none() {
-        let table = table::read(&text, hints);
+        let table = table::read(text, hints);
         let is_table = !matches!(table, Err(Missing::Form(_)));
         let curves = attempt("a table (CSV, TSV)", table);
         if curves.is_some() || is_table {
-            return curves;
+            return Some(noted(curves?, &[torn]));
         }
     }
-    let mut curves = found.or_else(|| attempt("a training log", log::read(&plain, hints)))?;
-    curves.iter_mut().for_each(|curve| curve.notes.extend(decided.clone()));
-    Some(curves)
+    let curves = found.or_else(|| attempt("a training log", log::read(&plain, hints)))?;
+    Some(noted(curves, &[decided, torn]))
+}
+
+fn noted(mut curves: Vec<Curve>, notes: &[Option<String>]) -> Vec<Curve> {
+    curves.iter_mut().for_each(|curve| curve.notes.extend(notes.iter().flatten().cloned()));
+    curves
 }
 
 fn keep_the_highest(curves: &mut Vec<Curve>) {
