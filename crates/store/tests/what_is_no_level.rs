@@ -21,6 +21,10 @@ fn refused(text: &str) -> String {
     parse(Path::new("x.txt"), text.as_bytes(), &Hints::default()).unwrap_err().to_string()
 }
 
+fn notes(curve: &Curve) -> String {
+    curve.notes.join("\n")
+}
+
 /// A line for each number below `count`.
 fn lines(count: u32, line: impl Fn(u32) -> String) -> String {
     (0..count).map(|n| line(n) + "\n").collect()
@@ -133,4 +137,69 @@ fn a_table_in_one_json_document_is_read_whole() {
         refused(&format!("[{}]", record.replace("mem", "loss").replace("rss_mb", "mean")))
             .contains("no column is named after memory")
     );
+}
+
+#[test]
+fn a_last_line_that_was_cut_off_is_left_out_and_a_whole_one_is_kept() {
+    let rows = format!("step,rss_mb\n{}", lines(40, |n| format!("{n},{}", 5500 + n)));
+    let log = lines(40, |n| format!("step {n} rss {} MB", 5500 + n));
+    for text in [format!("{rows}40,55"), format!("{log}step 40 rss 55"), format!("{log}step 40 rss 5540 M")] {
+        let curve = only(&text);
+        assert_eq!((curve.y.len(), curve.y[39]), (40, 5539e6), "{}", notes(&curve));
+        assert!(notes(&curve).contains("ends within its last line"), "{}", notes(&curve));
+    }
+    for text in [format!("{rows}40,5540"), format!("{log}step 40 rss 5540 MB"), format!("{rows}40,55\n")] {
+        assert_eq!(only(&text).y.len(), 41, "{}", &text[text.len() - 20..]);
+    }
+}
+
+#[test]
+fn alloc_beside_reserved_is_what_tensors_hold_of_the_gpu() {
+    let short =
+        lines(40, |n| format!("step {n} alloc=12.34GB reserved={}MB max_alloc=15.2GB", 16_000 + 50 * n));
+    let table = lines(40, |n| format!("{n},12340,{}", 16_000 + 50 * n));
+    for text in [short, format!("step,alloc_mb,reserved_mb\n{table}")] {
+        let curve = only(&text);
+        assert_eq!((&curve.metric, curve.y[39]), (&Metric::Gpu, 12.34e9));
+        assert_eq!(curve.series["reserved"][39], 17_950e6);
+    }
+}
+
+#[test]
+fn rates_changes_and_files_are_no_memory() {
+    for line in [
+        "step {n} loss 0.3 throughput {m} MB/s",
+        "step {n} loss 0.3 io 30{n} MB/s",
+        "step {n} mem_delta={m}MB",
+        "step {n} memory growth: {m} MB",
+        "step {n} Saved checkpoint ckpt-0.pt (1.3{n} GB)",
+        "Downloading shard {n}: 512MB / 4.1GB, 35.2MB/s",
+        "model.bin: 45%|####     | 1.{n}G/2.6G [00:12<00:13, 98.0MB/s]",
+        "step {n} checkpoint size: {m} MB",
+        "step {n} disk used: {m} MB",
+        "step {n} mem {m} MB/step",
+    ] {
+        let text = lines(40, |n| line.replace("{n}", &n.to_string()).replace("{m}", &(300 + n).to_string()));
+        assert!(refused(&text).contains("a training log"), "{line}");
+    }
+    assert!(
+        refused(&format!("step,mem_delta_mb\n{}", lines(9, |n| format!("{n},5"))))
+            .contains("named after memory")
+    );
+}
+
+#[test]
+fn plain_sizes_stay_memory_beside_words_of_files() {
+    for line in [
+        "Step {n}:  {m} MB  (baseline)",
+        "step {n} after saving: {m} MB",
+        "step {n} read 512 MB from shard, rss {m} MB",
+        "step {n} 98 MB/s mem {m} MB",
+        "step {n} heap size {m} MB",
+        "Step {n} (checkpoint): {m} MB",
+        "step {n} | saved 12 MB | {m} MB",
+    ] {
+        let text = lines(40, |n| line.replace("{n}", &n.to_string()).replace("{m}", &(5000 + n).to_string()));
+        assert_eq!(only(&text).y[39], 5039e6, "{line}");
+    }
 }

@@ -5,6 +5,7 @@
 
 mod axis;
 mod line;
+mod no_level;
 
 use super::memory_names::{
     Meaning, are_alike, free_meaning, heap_series, is_free, is_named, is_peak, is_total, meaning,

@@ -104,6 +104,23 @@ pub(crate) fn is_peak(name: &str) -> bool {
 const NO_SIZE: &[&str] =
     &["percent", "pct", "%", "_frac", "memory_bandwidth", "limit", "memory clock", "memorytemp"];
 
+/// Words in names of changes, rates and files.
+const NO_LEVEL: &[&str] = &[
+    "delta",
+    "diff",
+    "change",
+    "growth",
+    "increase",
+    "throughput",
+    "bandwidth",
+    "speed",
+    "disk",
+    "download",
+    "upload",
+    "checkpoint",
+    "ckpt",
+];
+
 /// The meaning of a column, key or tag; `None` when it is not about memory.
 pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let lower = name.to_ascii_lowercase();
@@ -113,6 +130,9 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     }
     let parts: Vec<&str> = parts(&lower).collect();
     let is = |words: &[&str]| words.iter().any(|word| parts.contains(word));
+    if is(NO_LEVEL) {
+        return None;
+    }
     let peak = is(PEAK);
     let gpu = !is(&["total"]) && (lower.starts_with("memory.") || has(OF_GPUS));
     let (metric, rank) = if has(&["maxrss", "max_rss", "peak_rss", "vmhwm", "ru_maxrss"])

@@ -2,10 +2,13 @@
 
 use super::super::Hints;
 use super::super::memory_names::{
-    GET_INFO, count_series, free_meaning, heap_series, is_free_word, is_named, is_other_memory, meaning,
+    GET_INFO, Meaning, count_series, free_meaning, heap_series, is_free_word, is_named, is_other_memory,
+    meaning,
 };
 use super::super::numbers::{self, Found, Unit};
 use super::super::times::{self, Moment};
+use super::no_level;
+use lowtide_model::Metric;
 
 const STEP_WORDS: &[&str] = &[
     "step",
@@ -118,7 +121,7 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
             let item = &Found { unit: item.unit.or_else(|| bound?.unit), ..item.clone() };
             let name = full_name(line, item, &key);
             point.per_cent |= item.percent && meaning(&name).is_some();
-            if let Some(size) = size_in(item, &name, hints) {
+            if let Some(size) = size_in(line, item, &name, hints) {
                 last_size = Some((&found[number], size.0.clone()));
                 point.sizes.push(size);
             }
@@ -169,6 +172,13 @@ const DEEPSPEED: &[(&str, &str)] = &[
     ("max_ca", "gpu peak reserved"),
 ];
 
+/// Whether a name is `alloc`, or `max_alloc`, of a line that says what is reserved: that is what an allocator of GPU
+/// memory says.
+fn is_alloc_of_reserved(line: &str, key: &str) -> bool {
+    let alloc = key.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| part == "alloc");
+    alloc && line.to_ascii_lowercase().contains("reserved")
+}
+
 /// The name with the words before it that belong to it: `gpu alloc`, `available memory`, `cpu virtual memory used`.
 fn full_name(line: &str, item: &Found<'_>, key: &str) -> String {
     if let Some((_, name)) = DEEPSPEED.iter().find(|(short, _)| *short == key && line.contains("Max_CA")) {
@@ -201,7 +211,8 @@ fn full_name(line: &str, item: &Found<'_>, key: &str) -> String {
         name = format!("{word} {name}");
         left = &left[..start];
     }
-    name
+    let bare = |name: &str| meaning(name).is_none_or(|meant| meant.metric != Metric::Gpu);
+    if is_alloc_of_reserved(line, key) && bare(&name) { format!("gpu {name}") } else { name }
 }
 
 /// What `8.1 GB allocated, 12.3 GB reserved` says after its sizes; in `reserved 12.3 GB allocated 8.1 GB` the last of these
@@ -331,13 +342,16 @@ fn count_of(item: &Found<'_>, key: &str) -> Option<&'static str> {
 }
 
 /// A level of memory: no change (`+1,607 MB`), no share, and either a unit or a name that means memory.
-fn size_in(item: &Found<'_>, name: &str, hints: &Hints) -> Option<Size> {
+fn size_in(line: &str, item: &Found<'_>, name: &str, hints: &Hints) -> Option<Size> {
     if item.signed || item.percent {
         return None;
     }
     let key = name.rsplit(' ').next().unwrap_or(name);
     if hints.y.as_deref().is_some_and(|asked| is_named(name, asked) || is_named(key, asked)) {
         return Some((name.to_owned(), item.value, item.unit.or_else(|| numbers::unit_of_name(key))));
+    }
+    if no_level::is_rate(item) || no_level::is_change(line, item) {
+        return None;
     }
     // The kernel writes kB and means 1,024 bytes.
     let kernels = ["vmrss", "vmhwm", "vmswap", "rssanon", "pss_", "private_"];
@@ -352,8 +366,14 @@ fn size_in(item: &Found<'_>, name: &str, hints: &Hints) -> Option<Size> {
     match (meaning(name), unit) {
         (None, Some(unit)) if unit.bytes > 1.0 => {
             let known = is_other_memory(name) || heap_series(name).is_some() || kernels;
+            if !known && no_level::is_of_others(line, item) {
+                return None;
+            }
             let name = if known && named { name } else { "" };
             Some((name.to_owned(), item.value, Some(unit)))
+        }
+        (Some(Meaning { metric: Metric::Other(_), .. }), Some(_)) if no_level::is_of_others(line, item) => {
+            None
         }
         (Some(_), Some(unit)) => Some(((if named { name } else { "" }).to_owned(), item.value, Some(unit))),
         (Some(meant), None) if named => Some((name.to_owned(), item.value, meant.unit)),

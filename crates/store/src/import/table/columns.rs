@@ -32,7 +32,7 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
     let mut found: Vec<(usize, Meaning)> = (0..width)
         .filter(|column| !is_bound(&table.names[*column]) && !is_share(&table.names[*column]))
         .filter(|column| table.share_of_values(*column) >= 0.5)
-        .filter_map(|column| Some((column, meaning(&table.names[column])?)))
+        .filter_map(|column| Some((column, meaning_among(&table.names, column)?)))
         .collect();
     found.sort_by_key(|(column, meant)| (std::cmp::Reverse(meant.rank), *column));
     let Some(best) = found.first().map(|(column, meant)| (*column, meant.rank)) else {
@@ -50,6 +50,16 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
         kin || gpu && gpus <= MOST_BESIDE
     });
     Ok(found)
+}
+
+/// The meaning of a column: `alloc` beside a column `reserved` is what an allocator of GPU memory says.
+fn meaning_among(names: &[String], column: usize) -> Option<Meaning> {
+    let has = |name: &str, word: &str| {
+        name.to_ascii_lowercase().split(|c: char| !c.is_ascii_alphanumeric()).any(|part| part == word)
+    };
+    let name = &names[column];
+    let of_gpu = has(name, "alloc") && names.iter().any(|name| has(name, "reserved"));
+    if of_gpu { meaning(&format!("gpu {name}")) } else { meaning(name) }
 }
 
 /// The columns to judge where no name is of memory that is held: what is free, else whatever has units in its cells.
