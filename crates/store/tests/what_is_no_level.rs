@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what cannot be set up should stop the test")]
 #![allow(clippy::float_cmp, reason = "numbers that were written are read, not computed")]
 
-use lowtide_model::{Bytes, Curve, Metric};
+use lowtide_model::{Axis, Bytes, Curve, Metric};
 use lowtide_store::import::{Hints, parse};
 use std::path::Path;
 
@@ -201,5 +201,43 @@ fn plain_sizes_stay_memory_beside_words_of_files() {
     ] {
         let text = lines(40, |n| line.replace("{n}", &n.to_string()).replace("{m}", &(5000 + n).to_string()));
         assert_eq!(only(&text).y[39], 5039e6, "{line}");
+    }
+}
+
+#[test]
+fn a_clock_that_was_put_back_does_not_fold_the_curve() {
+    // From 01:00 to 03:00, and an hour back at half time.
+    let minute = |n: u32| if n < 120 { 60 + n } else { n };
+    let day = |n: u32| format!("2025-10-26 {:02}:{:02}:00", minute(n) / 60, minute(n) % 60);
+    let log = lines(240, |n| format!("{} INFO mem {} MB", day(n), 4000 + n));
+    let table = lines(240, |n| format!("{},{}", day(n), 4000 + n));
+    let since_1970 = lines(240, |n| format!("{},{}", 1_741_079_550 + 60 * minute(n), 4000 + n));
+    for text in [log, format!("time,rss_mb\n{table}"), format!("ts,rss_mb\n{since_1970}")] {
+        let curve = only(&text);
+        assert_eq!(
+            (curve.axis, curve.x[119], curve.x[120], curve.x[239]),
+            (Axis::Seconds, 7140.0, 7200.0, 14_340.0)
+        );
+        assert!(notes(&curve).contains("the clock was put back by 3600 s"), "{}", notes(&curve));
+    }
+}
+
+#[test]
+fn times_in_other_forms_are_times() {
+    let hours = lines(200, |n| format!("{:02}:{:02}:00,{}", n / 4, n % 4 * 15, 4000 + n));
+    let american = lines(200, |n| {
+        let (hour, half) = [("9", "AM"), ("10", "AM"), ("11", "AM"), ("12", "PM")][n as usize / 60];
+        format!("3/4/2025 {hour}:{:02} {half},{}", n % 60, 4000 + n)
+    });
+    let dmesg = lines(200, |n| format!("[{:5}.500] RSS={}M", 2 * n, 4000 + n));
+    let seconds = lines(200, |n| format!("[{}s] current={}MB; peak=9000MB", 30 * n, 4000 + n));
+    for (text, last) in [
+        (format!("elapsed,rss_mb\n{hours}"), 199.0 * 900.0),
+        (format!("date,rss_mb\n{american}"), 199.0 * 60.0),
+        (dmesg, 398.5),
+        (seconds, 5970.0),
+    ] {
+        let curve = only(&text);
+        assert_eq!((curve.axis, curve.x[199]), (Axis::Seconds, last), "{}", notes(&curve));
     }
 }

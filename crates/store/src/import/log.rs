@@ -321,6 +321,7 @@ fn curve(log: &Log, run: &Run<'_>, name: &str, chosen: &Chosen, hints: &Hints) -
         ..Curve::default()
     };
     out.notes.extend(chosen.note.clone());
+    out.notes.extend(chosen.place.note(points));
     out.notes.extend(run.passes.as_ref().map(|passes| passes.note.clone()));
     out.notes.extend(note_on_name(points, name));
     out.context.epoch_steps = run.passes.as_ref().map(|passes| passes.steps);

@@ -359,24 +359,30 @@ fn unit_of(name: &str, first: &str, meant: &Meaning, hints: &Hints, y: &[f64]) -
     }
 }
 
-fn x_values(table: &Table, rows: &[usize], column: Option<usize>, axis: Axis) -> (Vec<f64>, &'static str) {
-    let Some(column) = column else { return ((0..rows.len()).map(|n| n as f64).collect(), "") };
+fn x_values(table: &Table, rows: &[usize], column: Option<usize>, axis: Axis) -> (Vec<f64>, String) {
+    let Some(column) = column else { return ((0..rows.len()).map(|n| n as f64).collect(), String::new()) };
     let cells = || rows.iter().map(|row| table.rows[*row][column].as_str());
+    let since = |(x, note): (Vec<f64>, Option<String>)| {
+        let note = note.map(|note| format!("; {note}")).unwrap_or_default();
+        (x, format!(", as seconds since the first{note}"))
+    };
     let moments: Vec<times::Moment> = cells().filter_map(times::cell).collect();
     if moments.len() == rows.len() {
-        return (times::since_first(&moments), ", as seconds since the first");
+        return since(times::laid(&moments));
     }
     let values: Vec<f64> = cells().map(|cell| numbers::number(cell).unwrap_or(f64::NAN)).collect();
     let first = values.first().copied().unwrap_or(0.0);
     // Seconds since 1970 have ten digits in our time, milliseconds thirteen, nanoseconds nineteen.
     let per_second = match first {
-        first if axis != Axis::Seconds || first < 1e9 => return (values, ""),
+        first if axis != Axis::Seconds || first < 1e9 => return (values, String::new()),
         first if first < 1e11 => 1.0,
         first if first < 1e14 => 1e3,
         first if first < 1e17 => 1e6,
         _ => 1e9,
     };
-    (values.into_iter().map(|value| (value - first) / per_second).collect(), ", as seconds since the first")
+    let mut x: Vec<f64> = values.into_iter().map(|value| (value - first) / per_second).collect();
+    let note = times::count_on(&mut x);
+    since((x, note))
 }
 
 /// Other columns of memory and counts, under plain names.

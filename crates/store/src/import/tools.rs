@@ -118,14 +118,15 @@ impl Rounds {
     fn curves(self, metric: &Metric, note: &str) -> Vec<Curve> {
         let curve = |(name, line): (String, Line)| {
             let timed = line.moments.len() == line.y.len();
-            let x = if timed {
-                times::since_first(&line.moments)
+            let (x, put_back) = if timed {
+                times::laid(&line.moments)
             } else {
-                (0..line.y.len()).map(|n| n as f64).collect()
+                ((0..line.y.len()).map(|n| n as f64).collect(), None)
             };
             let mut curve =
                 Curve { name, axis: Axis::Sample, x, y: line.y, metric: metric.clone(), ..Curve::default() };
             curve.notes.push(note.to_owned());
+            curve.notes.extend(put_back);
             if timed {
                 curve.axis = Axis::Seconds;
             } else {

@@ -90,7 +90,7 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
         moment: times::find(line),
         shape: shape(line),
         writer: rank(line).map(Writer::rank),
-        label: label(line),
+        label: label(line).filter(|_| seconds_in_bracket(line).is_none()),
         ..Point::default()
     };
     let mut last_size: Option<(&Found<'_>, String)> = None;
@@ -127,6 +127,7 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
             }
         }
     }
+    point.seconds = point.seconds.or_else(|| seconds_in_bracket(line));
     // Ray writes `(train pid=4711)` before each line.
     let of_pid = |pid: f64| Writer { number: pid as u32, name: format!("pid {pid}") };
     point.label = point.label.take().or_else(|| point.pid.map(of_pid));
@@ -305,6 +306,14 @@ fn label(line: &str) -> Option<Writer> {
     let number = name.rsplit(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty())?;
     let is_name = name.len() <= LONGEST_LABEL && !name.contains([':', '=', '%']);
     number.parse().ok().filter(|_| is_name).map(|number| Writer { number, name: name.to_owned() })
+}
+
+/// The seconds that a line begins with: `[   12.500]` as dmesg and `ts` write them, `[30s]`.
+fn seconds_in_bracket(line: &str) -> Option<f64> {
+    let text = line.trim_start().strip_prefix('[')?.split_once(']')?.0.trim();
+    let (number, unit) = text.split_at(text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len());
+    let seconds = ["s", "sec"].contains(&unit) || (unit.is_empty() && number.contains('.'));
+    numbers::number(number).filter(|_| seconds)
 }
 
 /// The longest name of a pod with its container.
