@@ -43,11 +43,17 @@ const GROUPS: &[&str] = &[
     "device",
 ];
 
+/// What is said of runs that were appended to each other.
+const NAMED_AGAIN: &str =
+    "the names of the columns stand there again where x begins anew: each time a run of its own begins";
+
 struct Table {
     names: Vec<String>,
     rows: Vec<Vec<String>>,
     /// How the numbers of each column are written, where that was to be decided.
     written: Vec<Option<String>>,
+    /// Rows before which the names stand again.
+    named_again: Vec<usize>,
 }
 
 pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
@@ -56,7 +62,7 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
 
 /// The curves of rows that another form is written in, each as wide as the names.
 pub(crate) fn of_cells(names: Vec<String>, rows: Vec<Vec<String>>, hints: &Hints) -> Attempt {
-    let mut table = Table { written: vec![None; names.len()], names, rows };
+    let mut table = Table { written: vec![None; names.len()], names, rows, named_again: Vec::new() };
     table.read_numbers(Among::Columns);
     curves(&table, hints)
 }
@@ -67,11 +73,15 @@ fn curves(table: &Table, hints: &Hints) -> Attempt {
     let mut curves = Vec::new();
     for (column, meant) in &ys {
         let title = if ys.len() > 1 { table.names[*column].as_str() } else { "" };
-        for (group, rows) in groups(table, *column) {
-            let name = super::named(&[&group, title]);
-            curves.extend(
-                curve(table, &rows, (*column, meant), &x, hints).map(|curve| Curve { name, ..curve }),
-            );
+        for group in groups(table, *column) {
+            let runs = runs(table, group, &x);
+            let note = (runs.len() > 1).then(|| NAMED_AGAIN.to_owned());
+            for (name, rows) in runs {
+                let Some(mut curve) = curve(table, &rows, (*column, meant), &x, hints) else { continue };
+                curve.name = super::named(&[&name, title]);
+                curve.notes.extend(note.clone());
+                curves.push(curve);
+            }
         }
     }
     Ok(curves)
@@ -109,17 +119,19 @@ fn table(lines: &[&str], parted: Option<char>) -> Result<Table, String> {
     }
     let first = head.first().cloned().unwrap_or_default();
     let named = first.len() == width && first.iter().all(|cell| value(cell).is_none());
-    let rows: Vec<Vec<String>> = lines
-        .iter()
-        .skip(usize::from(named))
-        .map(|line| fields(line, parted))
-        .filter(|row| row.len() == width)
-        .collect();
+    let (mut rows, mut named_again) = (Vec::new(), Vec::new());
+    for row in lines.iter().skip(usize::from(named)).map(|line| fields(line, parted)) {
+        if named && row == first {
+            named_again.push(rows.len());
+        } else if row.len() == width {
+            rows.push(row);
+        }
+    }
     if rows.is_empty() {
         return Err("it has names but no rows".to_owned());
     }
     let names = if named { first } else { vec![String::new(); width] };
-    let mut table = Table { names, rows, written: vec![None; width] };
+    let mut table = Table { names, rows, written: vec![None; width], named_again };
     table.read_numbers(if parted == Some(';') { Among::Semicolons } else { Among::Columns });
     // Without names every column has to be numbers, or any text with commas would be a table.
     let numeric = |column: usize| table.share_of_values(column) >= 0.6;
@@ -244,6 +256,27 @@ fn groups(table: &Table, y: usize) -> Vec<(String, Vec<usize>)> {
         each.collect::<Vec<_>>().join(", ")
     };
     parts.into_iter().map(|(values, rows)| (title(&values), rows)).collect()
+}
+
+/// The rows of each run, where the names stand again and x begins anew: a run that was appended to the one before it. A
+/// loop that prints the names with each row goes on counting.
+fn runs(table: &Table, (group, rows): (String, Vec<usize>), place: &Place) -> Vec<(String, Vec<usize>)> {
+    let begins_anew = |first: usize| {
+        let at = rows.partition_point(|row| *row < first);
+        let pair = [*rows.get(at.checked_sub(1)?)?, *rows.get(at)?];
+        let x = x_values(table, &pair, place.column, place.axis).0;
+        (x[1] < x[0]).then_some(at)
+    };
+    let mut ends: Vec<usize> = table.named_again.iter().filter_map(|first| begins_anew(*first)).collect();
+    if ends.is_empty() {
+        return vec![(group, rows)];
+    }
+    ends.push(rows.len());
+    let starts = [0].into_iter().chain(ends.clone());
+    let run = |(number, (start, end)): (usize, (usize, usize))| {
+        (super::named(&[&group, &format!("run {}", number + 1)]), rows[start..end].to_vec())
+    };
+    starts.zip(ends).enumerate().map(run).collect()
 }
 
 fn curve(
