@@ -241,3 +241,80 @@ fn times_in_other_forms_are_times() {
         assert_eq!((curve.axis, curve.x[199]), (Axis::Seconds, last), "{}", notes(&curve));
     }
 }
+
+#[test]
+fn a_run_that_was_appended_with_its_heading_is_a_run_of_its_own() {
+    let run = |from: u32| format!("step,rss_mb\n{}", lines(50, |n| format!("{n},{}", from + n)));
+    let found = of_text(&(run(4000) + &run(4050)));
+    assert_eq!(found.len(), 2, "{:?}", found.iter().map(|curve| &curve.name).collect::<Vec<_>>());
+    assert_eq!((found[0].y[49], found[1].x[0], found[1].y[0]), (4049e6, 0.0, 4050e6));
+    assert!(notes(&found[1]).contains("a run of its own"), "{}", notes(&found[1]));
+    let loop_of_one = lines(50, |n| format!("time,rss_mb\n12:00:{n:02},{}", 4000 + n));
+    assert_eq!(only(&loop_of_one).y.len(), 50, "names with each row cut nothing");
+}
+
+#[test]
+fn dumps_of_meminfo_are_the_machine_with_its_total() {
+    let dump = |n: u32| {
+        format!(
+            "MemTotal:       64000000 kB\nMemFree:         1000 kB\nMemAvailable:   {} kB\nCached:  7 kB\nHugePages_Total:       0",
+            60_000_000 - 1000 * n
+        )
+    };
+    let plain = only(&lines(40, dump));
+    let timed = only(&lines(40, |n| format!("=== 2025-03-04T09:00:{n:02}\n{}", dump(n))));
+    for curve in [&plain, &timed] {
+        assert_eq!((&curve.metric, curve.y[39]), (&Metric::Host, 4_039_000.0 * KIB));
+        assert_eq!(curve.context.limit, Some(Bytes(64_000_000 * 1024)));
+    }
+    assert_eq!((plain.axis, timed.axis, timed.x[39]), (Axis::Sample, Axis::Seconds, 39.0));
+}
+
+#[test]
+fn a_time_above_what_a_loop_prints_is_its_time() {
+    let status = |n: u32| format!("09:00:{n:02}\nVmPeak: 9000000 kB\nVmRSS: {} kB", 4_000_000 + n);
+    let anon = |n: u32| format!("2025-03-04T09:00:{n:02}\nAnonPages:   {} kB", 4_000_000 + n);
+    for text in [lines(40, status), lines(40, anon)] {
+        let curve = only(&text);
+        assert_eq!((curve.axis, curve.x[39], curve.y[39]), (Axis::Seconds, 39.0, 4_000_039.0 * KIB));
+    }
+}
+
+#[test]
+fn dmon_and_pmon_tell_the_memory_of_cards_and_processes() {
+    let dmon = "# gpu     fb   bar1   ccpm\n# Idx     MB     MB     MB\n".to_owned();
+    let two = dmon + &lines(40, |n| format!("    0   {}     24      0\n    1   900     24      0", 2000 + n));
+    let found = of_text(&two);
+    assert_eq!(
+        found.iter().map(|curve| (curve.name.as_str(), curve.y[39])).collect::<Vec<_>>(),
+        [("x: GPU 0", 2039.0 * MIB), ("x: GPU 1", 900.0 * MIB)]
+    );
+    let pmon =
+        "#Time        gpu        pid  type    fb   command\n#HH:MM:SS    Idx          #   C/G    MB   name\n";
+    let one =
+        only(&(pmon.to_owned() + &lines(40, |n| format!(" 09:12:{n:02} 0 41234 C {} python", 8000 + n))));
+    assert_eq!(
+        (one.axis, one.x[39], one.y[39], &one.metric),
+        (Axis::Seconds, 39.0, 8039.0 * MIB, &Metric::Gpu)
+    );
+    let shares =
+        "# gpu    sm   mem\n# Idx     %     %\n".to_owned() + &lines(40, |_| "    0   50   30".to_owned());
+    assert!(refused(&shares).contains("how busy the memory of a card is"));
+}
+
+#[test]
+fn what_trainers_print_around_numbers_and_names_is_read() {
+    let numpy = lines(40, |n| format!("{{'epoch': 0.{n:02}, 'cpu_mem_gb': np.float64(4.{n:02})}}"));
+    let tensor = lines(40, |n| format!("step {n} mem tensor(4.{n:02}) GB"));
+    for text in [numpy, tensor] {
+        assert_eq!(only(&text).y[39], 4.39e9);
+    }
+    let kin = lines(40, |n| {
+        format!(
+            "{{'memory/max_mem_active(gib)': 2.1, 'memory/max_mem_allocated(gib)': 2.1, 'memory/device_mem_reserved(gib)': {n}, 'epoch': 0.{n:02}}}"
+        )
+    });
+    let curve = only(&kin);
+    assert_eq!((&curve.metric, curve.y[39]), (&Metric::Gpu, 39.0 * 1024.0 * MIB));
+    assert!(notes(&curve).contains("fragmentation looks like a leak"), "{}", notes(&curve));
+}

@@ -12,7 +12,7 @@ use super::memory_names::{
 };
 use super::numbers::{self, Unit};
 use super::passes::{self, At, Counted, Passes};
-use super::{Attempt, Hints, MOST_BESIDE, Missing, named};
+use super::{Attempt, Hints, MOST_BESIDE, Missing, named, times};
 use axis::{Chosen, Place};
 use line::{Point, Size, Stretch, Writer};
 use lowtide_model::{Axis, Curve, Metric};
@@ -134,6 +134,7 @@ fn gather(text: &str, hints: &Hints) -> Log {
     let mut bar = None;
     let mut above = None;
     let mut under_epoch = None;
+    let mut under_moment = None;
     for line in text.lines().filter(|line| line.len() < 10_000) {
         let found = numbers::scan(line);
         if found.is_empty() {
@@ -147,6 +148,7 @@ fn gather(text: &str, hints: &Hints) -> Log {
         log.in_per_cent += usize::from(point.per_cent);
         under_epoch = point.epoch.or(under_epoch);
         if point.sizes.is_empty() {
+            under_moment = point.moment.or_else(|| times::epoch(line)).or(under_moment);
             if is_heading(line) {
                 log.headings
                     .push(line.trim().trim_end_matches(':').trim_matches(['=', '#', '-', ' ']).to_owned());
@@ -162,11 +164,13 @@ fn gather(text: &str, hints: &Hints) -> Log {
             (point.step, point.of) = (Some(step), of);
         }
         point.under_epoch = under_epoch;
+        point.under_moment = under_moment;
         point.above = above.take();
         point.run = log.headings.len() - 1;
         log.points.push(point);
     }
     take_from_above(&mut log.points);
+    take_times_from_above(&mut log.points);
     take_labels_as_writers(&mut log.points);
     log
 }
@@ -185,12 +189,23 @@ fn take_labels_as_writers(points: &mut [Point]) {
     }
 }
 
+/// Whether a line says where it stands.
+fn placed(point: &Point) -> bool {
+    point.step.or(point.epoch).or(point.seconds).or(point.asked).is_some() || point.moment.is_some()
+}
+
+/// A loop prints the time, and under it what it looks at, on one line or several: where no line with a size says its place,
+/// all have the time that was printed last.
+fn take_times_from_above(points: &mut [Point]) {
+    let timed = points.iter().filter(|point| point.under_moment.is_some()).count();
+    if !points.iter().any(placed) && timed == points.len() {
+        points.iter_mut().for_each(|point| point.moment = point.under_moment);
+    }
+}
+
 /// A trainer's line has step and epoch, the line under it the size: where sizes stand on lines that say no place, and
 /// nearly each has such a line above, they belong there.
 fn take_from_above(points: &mut [Point]) {
-    let placed = |point: &Point| {
-        point.step.or(point.epoch).or(point.seconds).or(point.asked).is_some() || point.moment.is_some()
-    };
     let from_above = points.iter().filter(|point| !placed(point) && point.above.is_some()).count();
     if from_above * 10 >= points.len() * 8 {
         for point in points.iter_mut().filter(|point| !placed(point)) {
@@ -352,7 +367,9 @@ fn note_on_name(points: &[&Point], name: &str) -> Option<String> {
         return Some(of("the highest so far: it cannot fall"));
     }
     // Beside what is allocated it is judged with it.
-    let alone = points.iter().all(|point| !point.sizes.iter().any(|(other, ..)| other.contains("alloc")));
+    let alone = points
+        .iter()
+        .all(|point| !point.sizes.iter().any(|(other, ..)| other.contains("alloc") && !is_peak(other)));
     (name.contains("reserved") && alone).then(|| {
         of("what the allocator took from the driver: without what is allocated of it, fragmentation looks like a leak")
     })

@@ -134,7 +134,9 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         return None;
     }
     let peak = is(PEAK);
-    let gpu = !is(&["total"]) && (lower.starts_with("memory.") || has(OF_GPUS));
+    // What Transformers and its kin log beside `memory/max_allocated` is of the card too.
+    let torch = has(&["mem"]) && (is(&["allocated", "reserved"]) || peak && is(&["active"]));
+    let gpu = !is(&["total"]) && (lower.starts_with("memory.") || has(OF_GPUS) || torch);
     let (metric, rank) = if has(&["maxrss", "max_rss", "peak_rss", "vmhwm", "ru_maxrss"])
         || peak && has(&["rss", "resident"])
     {

@@ -236,9 +236,9 @@ fn first_form_that_fits(
             return Some(curves);
         }
         let table = json_table::read(&text, hints);
-        let is_table = !matches!(table, Err(Missing::Form(_)));
+        let sure = is_sure(&table);
         let curves = attempt("a table in JSON", table);
-        if curves.is_some() || is_table {
+        if curves.is_some() || sure {
             return curves;
         }
     }
@@ -246,19 +246,32 @@ fn first_form_that_fits(
     let (plain, decided) = locale::plain(text);
     let mut found = None;
     for (form, read) in tools::FORMS {
-        found = found.or_else(|| attempt(form, read(&plain, hints)));
+        let result = read(&plain, hints);
+        let sure = is_sure(&result);
+        found = attempt(form, result);
+        if sure {
+            return None;
+        }
+        if found.is_some() {
+            break;
+        }
     }
     // A table decides by column how its numbers are written.
     if found.is_none() {
         let table = table::read(text, hints);
-        let is_table = !matches!(table, Err(Missing::Form(_)));
+        let sure = is_sure(&table);
         let curves = attempt("a table (CSV, TSV)", table);
-        if curves.is_some() || is_table {
+        if curves.is_some() || sure {
             return Some(noted(curves?, &[torn]));
         }
     }
     let curves = found.or_else(|| attempt("a training log", log::read(&plain, hints)))?;
     Some(noted(curves, &[decided, torn]))
+}
+
+/// Whether a file has this form, and another need not be tried: it would only find what this one refused.
+fn is_sure(result: &Attempt) -> bool {
+    matches!(result, Err(Missing::Wanted(_)))
 }
 
 fn noted(mut curves: Vec<Curve>, notes: &[Option<String>]) -> Vec<Curve> {

@@ -1,5 +1,7 @@
 //! The files and screens of known tools: mprof, psrecord, docker stats, free, sar, ps and top in a loop.
 
+mod dumps;
+
 use super::numbers::{self, KIB, MIB, Unit};
 use super::times::{self, Moment};
 use super::{Attempt, Hints};
@@ -16,6 +18,8 @@ pub(crate) const FORMS: &[Form] = &[
     ("docker stats", docker_stats),
     ("kubectl top or systemd-cgtop", cgroups),
     ("nvidia-smi", nvidia_smi),
+    ("nvidia-smi dmon or pmon", dumps::dmon),
+    ("/proc/meminfo", dumps::meminfo),
     ("free", free),
     ("vmstat", vmstat),
     ("statm", statm),

@@ -43,6 +43,8 @@ pub(super) struct Point {
     pub(super) epoch: Option<f64>,
     /// The epoch of the last line that named one.
     pub(super) under_epoch: Option<f64>,
+    /// The time on the last line that held no size.
+    pub(super) under_moment: Option<Moment>,
     pub(super) pid: Option<f64>,
     pub(super) seconds: Option<f64>,
     pub(super) moment: Option<Moment>,
