@@ -12,7 +12,7 @@ use super::memory_names::{
 };
 use super::numbers::{self, Unit};
 use super::passes::{self, At, Counted, Passes};
-use super::{Attempt, Hints, MOST_BESIDE, Missing, named, times};
+use super::{Attempt, Hints, MOST_BESIDE, Missing, allocator, named, times};
 use axis::{Chosen, Place};
 use line::{Point, Size, Stretch, Writer};
 use lowtide_model::{Axis, Curve, Metric};
@@ -261,8 +261,10 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
     let worth = |(name, count): &(&&str, &usize)| (rank(name), **count, !name.is_empty());
     let best = lines.iter().rev().max_by_key(worth).map(|(name, _)| *name);
     let peaks = best.is_some_and(is_peak);
+    let beside_reserved = best.and_then(|best| allocator::peak_of_use(best, lines.keys().copied()));
     let gpu = |name: &str| {
-        (peaks || !is_peak(name)) && meaning(name).is_some_and(|meant| meant.metric == Metric::Gpu)
+        (peaks || !is_peak(name) || beside_reserved == Some(name))
+            && meaning(name).is_some_and(|meant| meant.metric == Metric::Gpu)
     };
     let alike = |name: &str| best.is_some_and(|best| are_alike(best, name));
     let told = |name: &&&str| Some(**name) != best && (gpu(name) || alike(name));
@@ -367,9 +369,7 @@ fn note_on_name(points: &[&Point], name: &str) -> Option<String> {
         return Some(of("the highest so far: it cannot fall"));
     }
     // Beside what is allocated it is judged with it.
-    let alone = points
-        .iter()
-        .all(|point| !point.sizes.iter().any(|(other, ..)| other.contains("alloc") && !is_peak(other)));
+    let alone = points.iter().all(|point| !point.sizes.iter().any(|(other, ..)| other.contains("alloc")));
     (name.contains("reserved") && alone).then(|| {
         of("what the allocator took from the driver: without what is allocated of it, fragmentation looks like a leak")
     })

@@ -1,7 +1,7 @@
 //! Which column of a table is memory, and which says where a row stands: guessed from names and values.
 
 use super::super::memory_names::{Meaning, are_alike, free_meaning, is_peak, is_total, meaning};
-use super::super::{Hints, MOST_BESIDE, Missing, times};
+use super::super::{Hints, MOST_BESIDE, Missing, allocator, times};
 use super::{Table, value, x_values};
 use lowtide_model::{Axis, Metric};
 
@@ -40,12 +40,15 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
     };
     let runs = table.names[best.0].contains(" - ");
     let peaks = is_peak(&table.names[best.0]);
+    let names = table.names.iter().map(String::as_str);
+    let beside_reserved = allocator::peak_of_use(&table.names[best.0], names);
     let mut gpus = 0;
     found.retain(|(column, meant)| {
         let name = &table.names[*column];
         let of_runs = runs && meant.rank == best.1 && name.contains(" - ");
         let kin = *column == best.0 || of_runs || !runs && are_alike(&table.names[best.0], name);
-        let gpu = !kin && meant.metric == Metric::Gpu && (peaks || !is_peak(name));
+        let now = peaks || !is_peak(name) || beside_reserved == Some(name);
+        let gpu = !kin && meant.metric == Metric::Gpu && now;
         gpus += usize::from(gpu);
         kin || gpu && gpus <= MOST_BESIDE
     });
