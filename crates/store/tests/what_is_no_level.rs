@@ -124,6 +124,7 @@ fn a_table_in_one_json_document_is_read_whole() {
         format!("[{}]", record.replace("}, {", "},\n{")),
         format!(r#"{{"name": "a", "log_history": [{record}]}}"#),
         format!(r#"{{"step": [{steps}], "rss_mb": [{rss}], "args": [1, 2]}}"#),
+        format!(r#"{{"args": {{"betas": [1, 2]}}, "run": {{"step": [{steps}], "rss_mb": [{rss}]}}}}"#),
         format!(r#"{{"step": {{{}}}, "rss_mb": {{{}}}}}"#, by_row(|n| 5 * n), by_row(|n| 2000 + n)),
         format!(
             r#"{{"columns": ["step", "rss_mb"], "data": [{}]}}"#,
@@ -193,6 +194,7 @@ fn plain_sizes_stay_memory_beside_words_of_files() {
     for line in [
         "Step {n}:  {m} MB  (baseline)",
         "step {n} after saving: {m} MB",
+        "step {n} saved activations: {m} MB",
         "step {n} read 512 MB from shard, rss {m} MB",
         "step {n} 98 MB/s mem {m} MB",
         "step {n} heap size {m} MB",

@@ -29,7 +29,8 @@ fn cells(value: &Value, deep: usize) -> Option<Cells> {
         Value::Array(list) => of_list(list),
         Value::Object(object) => split(object).or_else(|| columns(object)).or_else(|| {
             let deep = deep.checked_sub(1)?;
-            object.values().find_map(|value| cells(value, deep))
+            // The settings of a run may hold short lists, too.
+            object.values().filter_map(|value| cells(value, deep)).max_by_key(|(_, rows)| rows.len())
         }),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     };

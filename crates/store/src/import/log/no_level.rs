@@ -13,11 +13,6 @@ const CHANGES: &[&str] = &["delta", "diff", "change", "growth", "increase"];
 
 /// Words before a size that is of something else than memory.
 const OTHERS: &[&str] = &[
-    "saved",
-    "saving",
-    "wrote",
-    "writing",
-    "written",
     "download",
     "downloaded",
     "downloading",
@@ -28,6 +23,11 @@ const OTHERS: &[&str] = &[
     "speed",
     "disk",
 ];
+
+/// What is done to files, and what they are; together they say the same.
+const SAVES: &[&str] = &["saved", "saving", "wrote", "writing", "written"];
+const FILES: &[&str] =
+    &["checkpoint", "ckpt", "model", "weights", "optimizer", "state", "file", "shard", "dataset", "to"];
 
 /// The same, where they stand right before it.
 const RIGHT_BEFORE: &[&str] = &["checkpoint", "ckpt", "file", "size"];
@@ -61,9 +61,10 @@ pub(super) fn is_of_others(line: &str, item: &Found<'_>) -> bool {
     let clause = line[..item.at].rsplit(['|', ';']).next().unwrap_or("");
     let before: Vec<String> = words(clause).map(str::to_ascii_lowercase).collect();
     let says = |known: &[&str]| before.iter().any(|word| known.contains(&word.as_str()));
-    let right_before = right_before(line, item).is_some_and(|word| RIGHT_BEFORE.contains(&word.as_str()));
+    let is_other = |word: &&str| RIGHT_BEFORE.contains(word) || SAVES.contains(word);
+    let right_before = right_before(line, item).as_deref().is_some_and(|word| is_other(&word));
     // `Saved to x.pt at step 5 (1.3 GB)` tells of a file all the same.
-    let other = says(OTHERS);
+    let other = says(OTHERS) || says(SAVES) && says(FILES);
     let memory = MEMORY.iter().any(|word| says(&[word]) && !(other && *word == "at"));
     (other || right_before) && !memory
 }
