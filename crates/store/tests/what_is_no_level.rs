@@ -178,6 +178,8 @@ fn rates_changes_and_files_are_no_memory() {
         "model.bin: 45%|####     | 1.{n}G/2.6G [00:12<00:13, 98.0MB/s]",
         "step {n} checkpoint size: {m} MB",
         "step {n} disk used: {m} MB",
+        "step {n} disk: {m} MB free",
+        "step {n} downloading, {m} MB left",
         "step {n} mem {m} MB/step",
     ] {
         let text = lines(40, |n| line.replace("{n}", &n.to_string()).replace("{m}", &(300 + n).to_string()));
@@ -280,6 +282,13 @@ fn a_time_above_what_a_loop_prints_is_its_time() {
         let curve = only(&text);
         assert_eq!((curve.axis, curve.x[39], curve.y[39]), (Axis::Seconds, 39.0, 4_000_039.0 * KIB));
     }
+    let seldom =
+        only(&lines(4, |h| format!("began 09:00:{h:02}\n{}", lines(20, |n| format!("mem {} MB", 4000 + n)))));
+    assert_eq!(
+        (seldom.axis, seldom.x[79]),
+        (Axis::Sample, 79.0),
+        "a time above many lines is not that of each"
+    );
 }
 
 #[test]

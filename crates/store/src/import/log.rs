@@ -195,10 +195,16 @@ fn placed(point: &Point) -> bool {
 }
 
 /// A loop prints the time, and under it what it looks at, on one line or several: where no line with a size says its place,
-/// all have the time that was printed last.
+/// all have the time that was printed last, if it was printed about as often as they were.
 fn take_times_from_above(points: &mut [Point]) {
-    let timed = points.iter().filter(|point| point.under_moment.is_some()).count();
-    if !points.iter().any(placed) && timed == points.len() {
+    let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
+    for (name, ..) in points.iter().flat_map(|point| &point.sizes) {
+        *lines.entry(name).or_default() += 1;
+    }
+    let most = lines.into_values().max().unwrap_or(0);
+    let times = 1 + points.windows(2).filter(|pair| pair[0].under_moment != pair[1].under_moment).count();
+    let timed = points.iter().all(|point| point.under_moment.is_some() && !placed(point));
+    if timed && most * 4 <= times * 5 {
         points.iter_mut().for_each(|point| point.moment = point.under_moment);
     }
 }
@@ -393,7 +399,9 @@ fn total_beside(points: &[&Point], name: &str, hints: &Hints) -> Option<f64> {
         points.iter().flat_map(|point| &point.sizes).map(|(key, ..)| key.as_str()).collect();
     let mut totals = names.into_iter().filter(|other| *other != name && is_total(other));
     let (total, None) = (totals.next()?, totals.next()) else { return None };
-    super::constant(&sizes(points, total, hints).0)
+    let mut values = sizes(points, total, hints).0;
+    values.retain(|value| value.is_finite());
+    super::constant(&values).filter(|_| values.len() * 2 > points.len())
 }
 
 /// The sizes under a name in bytes, and what was taken for their unit.

@@ -135,7 +135,9 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     }
     let peak = is(PEAK);
     // What Transformers and its kin log beside `memory/max_allocated` is of the card too.
-    let torch = has(&["mem"]) && (is(&["allocated", "reserved"]) || peak && is(&["active"]));
+    let torch = has(&["mem"])
+        && !has(&["heap", "cpu", "host"])
+        && (is(&["allocated", "reserved"]) || peak && is(&["active"]));
     let gpu = !is(&["total"]) && (lower.starts_with("memory.") || has(OF_GPUS) || torch);
     let (metric, rank) = if has(&["maxrss", "max_rss", "peak_rss", "vmhwm", "ru_maxrss"])
         || peak && has(&["rss", "resident"])

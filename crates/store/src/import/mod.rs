@@ -259,7 +259,8 @@ fn first_form_that_fits(
     // A table decides by column how its numbers are written.
     if found.is_none() {
         let table = table::read(text, hints);
-        let sure = is_sure(&table);
+        // A column that was asked for and is not there may be a word in a log.
+        let sure = is_sure(&table) && hints.y.is_none();
         let curves = attempt("a table (CSV, TSV)", table);
         if curves.is_some() || sure {
             return Some(noted(curves?, &[torn]));

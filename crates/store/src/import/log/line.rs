@@ -377,7 +377,9 @@ fn size_in(line: &str, item: &Found<'_>, name: &str, hints: &Hints) -> Option<Si
     match (meaning(name), unit) {
         (None, Some(unit)) if unit.bytes > 1.0 => {
             let known = is_other_memory(name) || heap_series(name).is_some() || kernels;
-            if !known && no_level::is_of_others(line, item) {
+            // What is free may be free on a disk.
+            let sure = heap_series(name).is_some() || kernels || free_meaning(name).is_some();
+            if !sure && no_level::is_of_others(line, item) {
                 return None;
             }
             let name = if known && named { name } else { "" };

@@ -43,8 +43,8 @@ pub(super) fn is_rate(item: &Found<'_>) -> bool {
     let rest = item.rest.trim_start();
     let rest = if item.unit.is_some() { rest.strip_prefix(item.after).unwrap_or(rest) } else { rest };
     let per = rest.strip_prefix('/').or_else(|| rest.trim_start().strip_prefix("per "));
-    per.and_then(|rest| words(rest).next())
-        .is_some_and(|word| PER.contains(&word.to_ascii_lowercase().as_str()))
+    let word = per.and_then(|rest| rest.split(|c: char| !c.is_ascii_alphanumeric()).next());
+    word.is_some_and(|word| PER.contains(&word.to_ascii_lowercase().as_str()))
 }
 
 /// `mem_delta=15MB`.
