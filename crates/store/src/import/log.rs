@@ -197,14 +197,16 @@ fn placed(point: &Point) -> bool {
 /// A loop prints the time, and under it what it looks at, on one line or several: where no line with a size says its place,
 /// all have the time that was printed last, if it was printed about as often as they were.
 fn take_times_from_above(points: &mut [Point]) {
+    if !points.iter().all(|point| point.under_moment.is_some() && !placed(point)) {
+        return;
+    }
     let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
     for (name, ..) in points.iter().flat_map(|point| &point.sizes) {
         *lines.entry(name).or_default() += 1;
     }
     let most = lines.into_values().max().unwrap_or(0);
     let times = 1 + points.windows(2).filter(|pair| pair[0].under_moment != pair[1].under_moment).count();
-    let timed = points.iter().all(|point| point.under_moment.is_some() && !placed(point));
-    if timed && most * 4 <= times * 5 {
+    if most * 4 <= times * 5 {
         points.iter_mut().for_each(|point| point.moment = point.under_moment);
     }
 }
