@@ -3,6 +3,7 @@
 //! What tensors hold that grows is a leak; what the allocator reserved beyond it that grows is fragmentation. Judged
 //! alone, the second looks like the first. Names pair up when they are the same but for the word that tells them apart.
 
+use super::memory_names::is_peak;
 use lowtide_model::{Curve, Metric};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,6 +37,7 @@ pub(crate) fn join(curves: &mut Vec<Curve>) {
             None => {}
         }
     }
+    take_the_peak_of_use(curves, &mut in_use, &taken);
     let mut joined = BTreeSet::new();
     for (kin, taken) in &taken {
         // Several of one name are told apart by nothing but their order.
@@ -58,6 +60,34 @@ pub(crate) fn join(curves: &mut Vec<Curve>) {
         at += 1;
         !joined.contains(&(at - 1))
     });
+}
+
+/// Where the only thing told beside what is reserved is the highest that was allocated (`max_allocated` and
+/// `device_reserved`), that is of the same memory: a peak that stays while more is reserved tells fragmentation as well.
+fn take_the_peak_of_use(
+    curves: &[Curve],
+    in_use: &mut BTreeMap<Vec<String>, Vec<usize>>,
+    taken: &BTreeMap<Vec<String>, Vec<usize>>,
+) {
+    let only = |of: &BTreeMap<Vec<String>, Vec<usize>>| match of.iter().next() {
+        Some((kin, at)) if of.len() == 1 && at.len() == 1 => Some((kin.clone(), at[0])),
+        Some(_) | None => None,
+    };
+    if let Some(((peak, used), (kin, all))) = only(in_use).zip(only(taken))
+        && is_peak(&curves[used].name)
+        && !is_peak(&curves[all].name)
+        && let Some(places) = in_use.remove(&peak)
+    {
+        in_use.insert(kin, places);
+    }
+}
+
+/// The name to read beside what is reserved where nobody tells what is allocated now: the highest that was.
+pub(crate) fn peak_of_use<'a>(best: &str, names: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    let is = |name: &str, wanted: Held| told(name).is_some_and(|(held, _)| held == wanted);
+    let mut used = names.filter(|name| is(name, Held::InUse));
+    let now = used.clone().any(|name| !is_peak(name));
+    used.next().filter(|_| !now && is(best, Held::Taken) && !is_peak(best))
 }
 
 /// The name under which the engine knows one of the two beside a curve of GPU memory.
@@ -153,6 +183,15 @@ mod tests {
                 ["rss".to_owned(), format!("{used} +"), "gpu_used".to_owned()]
             );
         }
+    }
+
+    #[test]
+    fn the_peak_of_use_stands_in_where_nothing_else_is_told() {
+        let (peak, all) = ("memory/max_allocated (GiB)", "memory/device_reserved (GiB)");
+        assert_eq!(joined(&[all, peak]), [format!("{peak} +")]);
+        assert_eq!(joined(&["allocated", "reserved", peak]), ["allocated +", peak]);
+        assert_eq!(peak_of_use(all, [all, peak].into_iter()), Some(peak));
+        assert_eq!(peak_of_use(all, [all, peak, "allocated"].into_iter()), None);
     }
 
     #[test]

@@ -5,11 +5,14 @@
 
 mod axis;
 mod line;
+mod no_level;
 
-use super::memory_names::{are_alike, heap_series, is_free, is_named, is_peak, meaning};
+use super::memory_names::{
+    Meaning, are_alike, free_meaning, heap_series, is_free, is_named, is_peak, is_total, meaning,
+};
 use super::numbers::{self, Unit};
 use super::passes::{self, At, Counted, Passes};
-use super::{Attempt, Hints, MOST_BESIDE, Missing, named};
+use super::{Attempt, Hints, MOST_BESIDE, Missing, allocator, named, times};
 use axis::{Chosen, Place};
 use line::{Point, Size, Stretch, Writer};
 use lowtide_model::{Axis, Curve, Metric};
@@ -131,6 +134,7 @@ fn gather(text: &str, hints: &Hints) -> Log {
     let mut bar = None;
     let mut above = None;
     let mut under_epoch = None;
+    let mut under_moment = None;
     for line in text.lines().filter(|line| line.len() < 10_000) {
         let found = numbers::scan(line);
         if found.is_empty() {
@@ -144,6 +148,7 @@ fn gather(text: &str, hints: &Hints) -> Log {
         log.in_per_cent += usize::from(point.per_cent);
         under_epoch = point.epoch.or(under_epoch);
         if point.sizes.is_empty() {
+            under_moment = point.moment.or_else(|| times::epoch(line)).or(under_moment);
             if is_heading(line) {
                 log.headings
                     .push(line.trim().trim_end_matches(':').trim_matches(['=', '#', '-', ' ']).to_owned());
@@ -159,11 +164,13 @@ fn gather(text: &str, hints: &Hints) -> Log {
             (point.step, point.of) = (Some(step), of);
         }
         point.under_epoch = under_epoch;
+        point.under_moment = under_moment;
         point.above = above.take();
         point.run = log.headings.len() - 1;
         log.points.push(point);
     }
     take_from_above(&mut log.points);
+    take_times_from_above(&mut log.points);
     take_labels_as_writers(&mut log.points);
     log
 }
@@ -182,12 +189,31 @@ fn take_labels_as_writers(points: &mut [Point]) {
     }
 }
 
+/// Whether a line says where it stands.
+fn placed(point: &Point) -> bool {
+    point.step.or(point.epoch).or(point.seconds).or(point.asked).is_some() || point.moment.is_some()
+}
+
+/// A loop prints the time, and under it what it looks at, on one line or several: where no line with a size says its place,
+/// all have the time that was printed last, if it was printed about as often as they were.
+fn take_times_from_above(points: &mut [Point]) {
+    if !points.iter().all(|point| point.under_moment.is_some() && !placed(point)) {
+        return;
+    }
+    let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
+    for (name, ..) in points.iter().flat_map(|point| &point.sizes) {
+        *lines.entry(name).or_default() += 1;
+    }
+    let most = lines.into_values().max().unwrap_or(0);
+    let times = 1 + points.windows(2).filter(|pair| pair[0].under_moment != pair[1].under_moment).count();
+    if most * 4 <= times * 5 {
+        points.iter_mut().for_each(|point| point.moment = point.under_moment);
+    }
+}
+
 /// A trainer's line has step and epoch, the line under it the size: where sizes stand on lines that say no place, and
 /// nearly each has such a line above, they belong there.
 fn take_from_above(points: &mut [Point]) {
-    let placed = |point: &Point| {
-        point.step.or(point.epoch).or(point.seconds).or(point.asked).is_some() || point.moment.is_some()
-    };
     let from_above = points.iter().filter(|point| !placed(point) && point.above.is_some()).count();
     if from_above * 10 >= points.len() * 8 {
         for point in points.iter_mut().filter(|point| !placed(point)) {
@@ -226,7 +252,7 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
     }
     let most = lines.values().copied().max().ok_or("no line with a size of memory")?;
     let rank = |name: &str| {
-        if name.is_empty() { NAMELESS_RANK } else { meaning(name).map_or(0, |meant| meant.rank) }
+        if name.is_empty() { NAMELESS_RANK } else { meant(name).map_or(0, |meant| meant.rank) }
     };
     lines.retain(|_, count| *count * 2 >= most);
     let is_share = |name: &str| {
@@ -243,13 +269,19 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
     let worth = |(name, count): &(&&str, &usize)| (rank(name), **count, !name.is_empty());
     let best = lines.iter().rev().max_by_key(worth).map(|(name, _)| *name);
     let peaks = best.is_some_and(is_peak);
+    let beside_reserved = best.and_then(|best| allocator::peak_of_use(best, lines.keys().copied()));
     let gpu = |name: &str| {
-        (peaks || !is_peak(name)) && meaning(name).is_some_and(|meant| meant.metric == Metric::Gpu)
+        (peaks || !is_peak(name) || beside_reserved == Some(name))
+            && meaning(name).is_some_and(|meant| meant.metric == Metric::Gpu)
     };
     let alike = |name: &str| best.is_some_and(|best| are_alike(best, name));
     let told = |name: &&&str| Some(**name) != best && (gpu(name) || alike(name));
     let beside = lines.keys().filter(told).take(MOST_BESIDE).copied();
     Ok(best.into_iter().chain(beside).map(str::to_owned).collect())
+}
+
+fn meant(name: &str) -> Option<Meaning> {
+    meaning(name).or_else(|| free_meaning(name))
 }
 
 /// Sizes without step or time are a curve only where a program printed them, all in one form.
@@ -309,15 +341,18 @@ fn curve(log: &Log, run: &Run<'_>, name: &str, chosen: &Chosen, hints: &Hints) -
         axis: chosen.place.axis(),
         x: run.x.clone(),
         y,
-        metric: meaning(name).map_or(Metric::Rss, |meant| meant.metric),
+        metric: meant(name).map_or(Metric::Rss, |meant| meant.metric),
         notes: vec![format!("y is {title}, {unit_note}; x is {}", chosen.place.words())],
         ..Curve::default()
     };
     out.notes.extend(chosen.note.clone());
+    out.notes.extend(chosen.place.note(points));
     out.notes.extend(run.passes.as_ref().map(|passes| passes.note.clone()));
     out.notes.extend(note_on_name(points, name));
     out.context.epoch_steps = run.passes.as_ref().map(|passes| passes.steps);
-    let bound = bound(points, name, hints).filter(|bound| out.y.iter().all(|y| y <= bound || y.is_nan()));
+    let beside = || total_beside(points, name, hints).filter(|_| is_free(name));
+    let bound = bound(points, name, hints).or_else(beside);
+    let bound = bound.filter(|bound| out.y.iter().all(|y| y <= bound || y.is_nan()));
     super::set_limit(&mut out, bound);
     counts(log, points, &mut out);
     if is_free(name) {
@@ -357,9 +392,18 @@ fn bound(points: &[&Point], name: &str, hints: &Hints) -> Option<f64> {
     };
     let all: Vec<f64> =
         points.iter().filter_map(|point| bytes(point.bounds.iter().find(|(key, ..)| key == name)?)).collect();
-    let first = *all.first()?;
-    (all.len() * 2 > points.len() && all.iter().all(|one| (one - first).abs() <= first * 0.01))
-        .then_some(first)
+    super::constant(&all).filter(|_| all.len() * 2 > points.len())
+}
+
+/// The total that stands on the lines beside what is free.
+fn total_beside(points: &[&Point], name: &str, hints: &Hints) -> Option<f64> {
+    let names: BTreeSet<&str> =
+        points.iter().flat_map(|point| &point.sizes).map(|(key, ..)| key.as_str()).collect();
+    let mut totals = names.into_iter().filter(|other| *other != name && is_total(other));
+    let (total, None) = (totals.next()?, totals.next()) else { return None };
+    let mut values = sizes(points, total, hints).0;
+    values.retain(|value| value.is_finite());
+    super::constant(&values).filter(|_| values.len() * 2 > points.len())
 }
 
 /// The sizes under a name in bytes, and what was taken for their unit.

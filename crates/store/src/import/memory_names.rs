@@ -24,7 +24,14 @@ fn parts(lower: &str) -> impl Iterator<Item = &str> {
     lower.split(|c: char| !c.is_ascii_alphanumeric())
 }
 
-const FREE: &[&str] = &["available", "avail", "free"];
+/// Words for memory that nobody holds; the longer before those that they begin with.
+pub(crate) const FREE: &[&str] = &["available", "avail", "free", "remaining", "left"];
+
+/// What stands in one word with those: `MemAvailable`, `freemem`, `kbmemfree`.
+const WITH_FREE: &[&str] = &["mem", "memory", "ram", "vram", "gpu", "gpumem", "kb", "kbmem"];
+
+/// The function of torch.cuda that tells what is free, and after it the total.
+pub(crate) const GET_INFO: &str = "mem_get_info";
 
 const PEAK: &[&str] = &["peak", "max", "maximum", "highest"];
 
@@ -51,9 +58,36 @@ pub(crate) fn are_alike(best: &str, other: &str) -> bool {
     a.rank == b.rank && a.metric == b.metric && (kin || a.rank >= OF_ONE && part(best) == part(other))
 }
 
-/// Whether a name is of memory that nobody holds: `available memory`, `memory.free`.
+/// Whether a name is of memory that nobody holds: `available memory`, `memory.free`, `MemAvailable`.
 pub(crate) fn is_free(name: &str) -> bool {
-    parts(&name.to_ascii_lowercase()).any(|part| FREE.contains(&part))
+    let lower = name.to_ascii_lowercase();
+    lower.contains(GET_INFO) || parts(&lower).any(is_free_word)
+}
+
+pub(crate) fn is_free_word(word: &str) -> bool {
+    let other = |free: &&str| word.strip_prefix(*free).or_else(|| word.strip_suffix(*free));
+    FREE.iter().filter_map(other).any(|other| other.is_empty() || WITH_FREE.contains(&other))
+}
+
+/// What a name of memory that nobody holds is of: a card, or the machine. `None` where it says nothing of memory.
+pub(crate) fn free_meaning(name: &str) -> Option<Meaning> {
+    let lower = name.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    let unit = unit_of_name(name);
+    let memory = unit.is_some() || has(&["mem"]) || has(OF_GPUS) || parts(&lower).any(|part| part == "ram");
+    let gpu = lower.starts_with("memory.") || has(OF_GPUS);
+    let metric = if gpu { Metric::Gpu } else { Metric::Host };
+    (is_free(name) && memory && !has(NO_SIZE) && !has(&["swap", "disk"])).then_some(Meaning {
+        metric,
+        rank: 1,
+        unit,
+    })
+}
+
+/// Whether a name is of all the memory that there is, held or not: `memory.total`, `MemTotal`.
+pub(crate) fn is_total(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    parts(&lower).any(|part| ["total", "limit", "memtotal"].contains(&part))
 }
 
 /// Whether a name is of memory, but not of what a job holds.
@@ -66,20 +100,45 @@ pub(crate) fn is_peak(name: &str) -> bool {
     parts(&name.to_ascii_lowercase()).any(|part| PEAK.contains(&part))
 }
 
+/// Parts of names of what is told of memory and is no size.
+const NO_SIZE: &[&str] =
+    &["percent", "pct", "%", "_frac", "memory_bandwidth", "limit", "memory clock", "memorytemp"];
+
+/// Words in names of changes, rates and files.
+const NO_LEVEL: &[&str] = &[
+    "delta",
+    "diff",
+    "change",
+    "growth",
+    "increase",
+    "throughput",
+    "bandwidth",
+    "speed",
+    "disk",
+    "download",
+    "upload",
+    "checkpoint",
+    "ckpt",
+];
+
 /// The meaning of a column, key or tag; `None` when it is not about memory.
 pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let lower = name.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    if has(&["percent", "pct", "%", "_frac", "memory_bandwidth", "limit", "memory clock", "memorytemp"]) {
+    if has(NO_SIZE) || is_free(name) {
         return None;
     }
     let parts: Vec<&str> = parts(&lower).collect();
     let is = |words: &[&str]| words.iter().any(|word| parts.contains(word));
-    if is(FREE) {
+    if is(NO_LEVEL) {
         return None;
     }
     let peak = is(PEAK);
-    let gpu = !is(&["total"]) && (lower.starts_with("memory.") || has(OF_GPUS));
+    // What Transformers and its kin log beside `memory/max_allocated` is of the card too.
+    let torch = has(&["mem"])
+        && !has(&["heap", "cpu", "host"])
+        && (is(&["allocated", "reserved"]) || peak && is(&["active"]));
+    let gpu = !is(&["total"]) && (lower.starts_with("memory.") || has(OF_GPUS) || torch);
     let (metric, rank) = if has(&["maxrss", "max_rss", "peak_rss", "vmhwm", "ru_maxrss"])
         || peak && has(&["rss", "resident"])
     {
@@ -93,7 +152,7 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         (Metric::Anon, 8)
     } else if has(&["working_set", "cgroup", "container"]) && has(&["mem", "working_set"]) {
         (Metric::Cgroup, 8)
-    } else if has(&["virtual memory used", "virtual_memory_used"]) {
+    } else if has(&["virtual memory used", "virtual_memory_used"]) || is(&["anonpages"]) {
         // What psutil and DeepSpeed call so is the machine's memory in use.
         (Metric::Host, 7)
     } else if gpu && peak && has(HELD_BY_GPUS) {

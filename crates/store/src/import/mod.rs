@@ -5,6 +5,7 @@
 
 mod allocator;
 mod curve_json;
+mod json_table;
 mod locale;
 mod log;
 mod lowtide_series;
@@ -18,6 +19,7 @@ mod tensorboard;
 mod thin;
 mod times;
 mod tools;
+mod torn;
 
 use lowtide_model::{Axis, Bytes, Curve};
 use std::path::{Path, PathBuf};
@@ -233,21 +235,49 @@ fn first_form_that_fits(
         if let Some(curves) = attempt("curve JSON", curve_json::read(&text, hints)) {
             return Some(curves);
         }
+        let table = json_table::read(&text, hints);
+        let sure = is_sure(&table);
+        let curves = attempt("a table in JSON", table);
+        if curves.is_some() || sure {
+            return curves;
+        }
     }
-    let (plain, decided) = locale::plain(&text);
+    let (text, torn) = torn::cut(&text);
+    let (plain, decided) = locale::plain(text);
     let mut found = None;
     for (form, read) in tools::FORMS {
-        found = found.or_else(|| attempt(form, read(&plain, hints)));
+        let result = read(&plain, hints);
+        let sure = is_sure(&result);
+        found = attempt(form, result);
+        if sure {
+            return None;
+        }
+        if found.is_some() {
+            break;
+        }
     }
     // A table decides by column how its numbers are written.
-    if found.is_none()
-        && let Some(curves) = attempt("a table (CSV, TSV)", table::read(&text, hints))
-    {
-        return Some(curves);
+    if found.is_none() {
+        let table = table::read(text, hints);
+        // A column that was asked for and is not there may be a word in a log.
+        let sure = is_sure(&table) && hints.y.is_none();
+        let curves = attempt("a table (CSV, TSV)", table);
+        if curves.is_some() || sure {
+            return Some(noted(curves?, &[torn]));
+        }
     }
-    let mut curves = found.or_else(|| attempt("a training log", log::read(&plain, hints)))?;
-    curves.iter_mut().for_each(|curve| curve.notes.extend(decided.clone()));
-    Some(curves)
+    let curves = found.or_else(|| attempt("a training log", log::read(&plain, hints)))?;
+    Some(noted(curves, &[decided, torn]))
+}
+
+/// Whether a file has this form, and another need not be tried: it would only find what this one refused.
+fn is_sure(result: &Attempt) -> bool {
+    matches!(result, Err(Missing::Wanted(_)))
+}
+
+fn noted(mut curves: Vec<Curve>, notes: &[Option<String>]) -> Vec<Curve> {
+    curves.iter_mut().for_each(|curve| curve.notes.extend(notes.iter().flatten().cloned()));
+    curves
 }
 
 fn keep_the_highest(curves: &mut Vec<Curve>) {
@@ -312,6 +342,12 @@ fn set_limit(curve: &mut Curve, limit: Option<f64>) {
     curve.context.limit_from = curve.context.limit.map(|_| "the file".to_owned());
 }
 
+/// The value of what is told again and again and hardly differs, as a total does.
+fn constant(values: &[f64]) -> Option<f64> {
+    let first = *values.first()?;
+    values.iter().all(|one| (one - first).abs() <= first * 0.01).then_some(first)
+}
+
 /// Memory that is free becomes memory in use: what there is in all minus it. Where nobody says how much there is, the
 /// curve has its shape and no level.
 fn turn_round(curve: &mut Curve, total: Option<f64>, name: &str) {
@@ -320,6 +356,9 @@ fn turn_round(curve: &mut Curve, total: Option<f64>, name: &str) {
         *y = top - *y;
     }
     curve.no_level = total.is_none();
+    if name.to_ascii_lowercase().contains("memfree") {
+        curve.notes.push(format!("`{name}` falls when files are read, too: the page cache is not free"));
+    }
     curve.notes.push(if total.is_some() {
         format!("`{name}` turned into memory in use: the machine's total minus it")
     } else {

@@ -162,6 +162,7 @@ pub(crate) fn scan(line: &str) -> Vec<Found<'_>> {
         let end = end_of_number(bytes, at);
         if let Some(value) = number(&line[at..end]) {
             let signed = at > 0 && matches!(bytes[at - 1], b'+' | b'-') && !is_range(bytes, at);
+            let (start, end) = unwrapped(line, at, end);
             let rest = line[end..].trim_start_matches(' ');
             let word_end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
             let word = &rest[..word_end];
@@ -170,12 +171,12 @@ pub(crate) fn scan(line: &str) -> Vec<Found<'_>> {
             // A lone letter is a unit only where it is written as one: `5.2G`, not `5 m`.
             let lone =
                 word.len() == 1 && !(line[end..].starts_with(word) && word.starts_with(char::is_uppercase));
-            let key = key_before(line, at);
+            let (key, bracketed) = key_before(line, start);
             out.push(Found {
                 key: &line[key.clone()],
                 key_at: key.start,
                 value,
-                unit: if lone || joined { None } else { unit(word) },
+                unit: if lone || joined { None } else { unit(word) }.or(bracketed),
                 signed,
                 percent: rest.starts_with('%'),
                 after: word,
@@ -225,16 +226,47 @@ fn end_of_number(bytes: &[u8], start: usize) -> usize {
     at
 }
 
-/// The word left of a number, over what may stand between: `:`, `=`, quotes, brackets, spaces, a sign, `~`.
-fn key_before(line: &str, at: usize) -> std::ops::Range<usize> {
+/// What Python prints around a number that is not its own.
+const WRAPPERS: &[&str] = &[
+    "float64", "float32", "float16", "bfloat16", "int64", "int32", "uint64", "float", "int", "tensor",
+    "Array",
+];
+
+/// The ends of a number with what is printed around it: `np.float64(4.018)`, `tensor(4.01, device='cuda:0')`.
+fn unwrapped(line: &str, at: usize, end: usize) -> (usize, usize) {
+    let Some(left) = line[..at].strip_suffix('(') else { return (at, end) };
+    let start = left
+        .rfind(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '.')))
+        .map_or(0, |found| found + left[found..].chars().next().map_or(1, char::len_utf8));
+    let word = left[start..].rsplit('.').next().unwrap_or("");
+    let closed = line[end..].find([')', '(']).filter(|at| line[end + at..].starts_with(')'));
+    match closed.filter(|_| WRAPPERS.contains(&word)) {
+        Some(close) => (start, end + close + 1),
+        None => (at, end),
+    }
+}
+
+/// The word left of a number, over what may stand between: `:`, `=`, quotes, brackets, spaces, a sign, `~`; and the unit of
+/// `memory(gib): 4` and `RSS [MB] 4`.
+fn key_before(line: &str, at: usize) -> (std::ops::Range<usize>, Option<Unit>) {
     let between =
         |c: char| matches!(c, ':' | '=' | '"' | '\'' | ' ' | '\t' | '(' | '[' | '+' | '-' | '~' | '#' | '|');
     let left = line[..at].trim_end_matches(between);
+    let (left, unit) = without_unit(left).map_or((left, None), |(left, unit)| (left, Some(unit)));
     let start = left
         .rfind(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '-')))
         .map_or(0, |found| found + left[found..].chars().next().map_or(1, char::len_utf8));
     // Another number is no key.
-    if left[start..].starts_with(|c: char| c.is_ascii_digit()) { start..start } else { start..left.len() }
+    let end = if left[start..].starts_with(|c: char| c.is_ascii_digit()) { start } else { left.len() };
+    (start..end, unit.filter(|_| start < end))
+}
+
+/// A name without a unit in brackets at its end, and the unit.
+fn without_unit(name: &str) -> Option<(&str, Unit)> {
+    let inside = name.strip_suffix([')', ']'])?;
+    let open = inside.rfind(['(', '['])?;
+    let unit = unit(&inside[open + 1..]).filter(|_| inside.len() > open + 2)?;
+    Some((name[..open].trim_end(), unit))
 }
 
 /// Text without terminal colours and byte order mark; carriage returns (progress bars) end lines; digits in groups that
@@ -301,6 +333,26 @@ mod tests {
                 ("mem", 45.0, None, false, true),
             ]
         );
+    }
+
+    #[test]
+    fn what_python_prints_around_a_number_is_no_key() {
+        for (line, key, bytes) in [
+            ("'cpu_mem_gb': np.float64(4.018)}", "cpu_mem_gb", None),
+            ("step mem tensor(4.018) GB", "mem", Some(1e9)),
+            ("mem: tensor(4.018, device='cuda:0') MB", "mem", Some(1e6)),
+            ("'memory/device_mem_reserved(gib)': 4.018", "memory/device_mem_reserved", Some(1_073_741_824.0)),
+            (r#""memory/max_active (GiB)": 4.018"#, "memory/max_active", Some(1_073_741_824.0)),
+            ("RSS [MB] = 4.018", "RSS", Some(1e6)),
+            ("max(4.018)", "max", None),
+        ] {
+            let found = &scan(line)[0];
+            assert_eq!(
+                (found.key, found.value, found.unit.map(|unit| unit.bytes)),
+                (key, 4.018, bytes),
+                "{line}"
+            );
+        }
     }
 
     #[test]

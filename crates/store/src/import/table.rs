@@ -5,7 +5,7 @@
 mod columns;
 
 use super::locale::{self, Among};
-use super::memory_names::{Meaning, count_series, heap_series, is_named};
+use super::memory_names::{FREE, Meaning, count_series, heap_series, is_free, is_named};
 use super::numbers::{self, MIB, Unit};
 use super::passes::{self, At, Counted, Run};
 use super::{Attempt, Hints, Missing, times};
@@ -43,25 +43,45 @@ const GROUPS: &[&str] = &[
     "device",
 ];
 
+/// What is said of runs that were appended to each other.
+const NAMED_AGAIN: &str =
+    "the names of the columns stand there again where x begins anew: each time a run of its own begins";
+
 struct Table {
     names: Vec<String>,
     rows: Vec<Vec<String>>,
     /// How the numbers of each column are written, where that was to be decided.
     written: Vec<Option<String>>,
+    /// Rows before which the names stand again.
+    named_again: Vec<usize>,
 }
 
 pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
-    let table = split(text)?;
-    let ys = y_columns(&table, hints)?;
-    let x = x_column(&table, hints, &ys)?;
+    curves(&split(text)?, hints)
+}
+
+/// The curves of rows that another form is written in, each as wide as the names.
+pub(crate) fn of_cells(names: Vec<String>, rows: Vec<Vec<String>>, hints: &Hints) -> Attempt {
+    let mut table = Table { written: vec![None; names.len()], names, rows, named_again: Vec::new() };
+    table.read_numbers(Among::Columns);
+    curves(&table, hints)
+}
+
+fn curves(table: &Table, hints: &Hints) -> Attempt {
+    let ys = y_columns(table, hints)?;
+    let x = x_column(table, hints, &ys)?;
     let mut curves = Vec::new();
     for (column, meant) in &ys {
         let title = if ys.len() > 1 { table.names[*column].as_str() } else { "" };
-        for (group, rows) in groups(&table, *column) {
-            let name = super::named(&[&group, title]);
-            curves.extend(
-                curve(&table, &rows, (*column, meant), &x, hints).map(|curve| Curve { name, ..curve }),
-            );
+        for group in groups(table, *column) {
+            let runs = runs(table, group, &x);
+            let note = (runs.len() > 1).then(|| NAMED_AGAIN.to_owned());
+            for (name, rows) in runs {
+                let Some(mut curve) = curve(table, &rows, (*column, meant), &x, hints) else { continue };
+                curve.name = super::named(&[&name, title]);
+                curve.notes.extend(note.clone());
+                curves.push(curve);
+            }
         }
     }
     Ok(curves)
@@ -99,17 +119,19 @@ fn table(lines: &[&str], parted: Option<char>) -> Result<Table, String> {
     }
     let first = head.first().cloned().unwrap_or_default();
     let named = first.len() == width && first.iter().all(|cell| value(cell).is_none());
-    let rows: Vec<Vec<String>> = lines
-        .iter()
-        .skip(usize::from(named))
-        .map(|line| fields(line, parted))
-        .filter(|row| row.len() == width)
-        .collect();
+    let (mut rows, mut named_again) = (Vec::new(), Vec::new());
+    for row in lines.iter().skip(usize::from(named)).map(|line| fields(line, parted)) {
+        if named && row == first {
+            named_again.push(rows.len());
+        } else if row.len() == width {
+            rows.push(row);
+        }
+    }
     if rows.is_empty() {
         return Err("it has names but no rows".to_owned());
     }
     let names = if named { first } else { vec![String::new(); width] };
-    let mut table = Table { names, rows, written: vec![None; width] };
+    let mut table = Table { names, rows, written: vec![None; width], named_again };
     table.read_numbers(if parted == Some(';') { Among::Semicolons } else { Among::Columns });
     // Without names every column has to be numbers, or any text with commas would be a table.
     let numeric = |column: usize| table.share_of_values(column) >= 0.6;
@@ -236,6 +258,27 @@ fn groups(table: &Table, y: usize) -> Vec<(String, Vec<usize>)> {
     parts.into_iter().map(|(values, rows)| (title(&values), rows)).collect()
 }
 
+/// The rows of each run, where the names stand again and x begins anew: a run that was appended to the one before it. A
+/// loop that prints the names with each row goes on counting.
+fn runs(table: &Table, (group, rows): (String, Vec<usize>), place: &Place) -> Vec<(String, Vec<usize>)> {
+    let begins_anew = |first: usize| {
+        let at = rows.partition_point(|row| *row < first);
+        let pair = [*rows.get(at.checked_sub(1)?)?, *rows.get(at)?];
+        let x = x_values(table, &pair, place.column, place.axis).0;
+        (x[1] < x[0]).then_some(at)
+    };
+    let mut ends: Vec<usize> = table.named_again.iter().filter_map(|first| begins_anew(*first)).collect();
+    if ends.is_empty() {
+        return vec![(group, rows)];
+    }
+    ends.push(rows.len());
+    let starts = [0].into_iter().chain(ends.clone());
+    let run = |(number, (start, end)): (usize, (usize, usize))| {
+        (super::named(&[&group, &format!("run {}", number + 1)]), rows[start..end].to_vec())
+    };
+    starts.zip(ends).enumerate().map(run).collect()
+}
+
 fn curve(
     table: &Table,
     rows: &[usize],
@@ -273,6 +316,9 @@ fn curve(
     let bound =
         bound(table, &rows, column, unit).filter(|bound| out.y.iter().all(|y| y <= bound || y.is_nan()));
     super::set_limit(&mut out, bound);
+    if is_free(&table.names[column]) {
+        super::turn_round(&mut out, bound, &table.names[column]);
+    }
     Some(out)
 }
 
@@ -293,16 +339,15 @@ fn bound(table: &Table, rows: &[usize], y: usize, unit: Unit) -> Option<f64> {
         Some(value(&table.rows[*row][column])? * unit.bytes)
     };
     let all: Vec<f64> = rows.iter().filter_map(|row| in_cell(row).or_else(|| beside(row))).collect();
-    let first = *all.first()?;
-    (all.len() == rows.len() && all.iter().all(|one| (one - first).abs() <= first * 0.01)).then_some(first)
+    super::constant(&all).filter(|_| all.len() == rows.len())
 }
 
-/// The column named as y, with `total` or `limit` in place of what is used.
+/// The column named as y, with `total` or `limit` in place of what is used or free.
 fn total_column(table: &Table, y: usize) -> Option<usize> {
+    let level = if is_free(&table.names[y]) { FREE } else { &["used", "usage"] };
     let kin = |name: &str| {
-        let words = ["used", "usage", "total", "limit"];
-        let lower = name.to_ascii_lowercase();
-        words.iter().fold(lower.clone(), |name, word| name.replace(word, "*"))
+        let words = level.iter().chain(&["total", "limit"]);
+        words.fold(name.to_ascii_lowercase(), |name, word| name.replace(word, "*"))
     };
     let is_total = |name: &str| {
         let lower = name.to_ascii_lowercase();
@@ -347,24 +392,30 @@ fn unit_of(name: &str, first: &str, meant: &Meaning, hints: &Hints, y: &[f64]) -
     }
 }
 
-fn x_values(table: &Table, rows: &[usize], column: Option<usize>, axis: Axis) -> (Vec<f64>, &'static str) {
-    let Some(column) = column else { return ((0..rows.len()).map(|n| n as f64).collect(), "") };
+fn x_values(table: &Table, rows: &[usize], column: Option<usize>, axis: Axis) -> (Vec<f64>, String) {
+    let Some(column) = column else { return ((0..rows.len()).map(|n| n as f64).collect(), String::new()) };
     let cells = || rows.iter().map(|row| table.rows[*row][column].as_str());
+    let since = |(x, note): (Vec<f64>, Option<String>)| {
+        let note = note.map(|note| format!("; {note}")).unwrap_or_default();
+        (x, format!(", as seconds since the first{note}"))
+    };
     let moments: Vec<times::Moment> = cells().filter_map(times::cell).collect();
     if moments.len() == rows.len() {
-        return (times::since_first(&moments), ", as seconds since the first");
+        return since(times::laid(&moments));
     }
     let values: Vec<f64> = cells().map(|cell| numbers::number(cell).unwrap_or(f64::NAN)).collect();
     let first = values.first().copied().unwrap_or(0.0);
     // Seconds since 1970 have ten digits in our time, milliseconds thirteen, nanoseconds nineteen.
     let per_second = match first {
-        first if axis != Axis::Seconds || first < 1e9 => return (values, ""),
+        first if axis != Axis::Seconds || first < 1e9 => return (values, String::new()),
         first if first < 1e11 => 1.0,
         first if first < 1e14 => 1e3,
         first if first < 1e17 => 1e6,
         _ => 1e9,
     };
-    (values.into_iter().map(|value| (value - first) / per_second).collect(), ", as seconds since the first")
+    let mut x: Vec<f64> = values.into_iter().map(|value| (value - first) / per_second).collect();
+    let note = times::count_on(&mut x);
+    since((x, note))
 }
 
 /// Other columns of memory and counts, under plain names.

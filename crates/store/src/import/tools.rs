@@ -1,5 +1,7 @@
 //! The files and screens of known tools: mprof, psrecord, docker stats, free, sar, ps and top in a loop.
 
+mod dumps;
+
 use super::numbers::{self, KIB, MIB, Unit};
 use super::times::{self, Moment};
 use super::{Attempt, Hints};
@@ -16,6 +18,8 @@ pub(crate) const FORMS: &[Form] = &[
     ("docker stats", docker_stats),
     ("kubectl top or systemd-cgtop", cgroups),
     ("nvidia-smi", nvidia_smi),
+    ("nvidia-smi dmon or pmon", dumps::dmon),
+    ("/proc/meminfo", dumps::meminfo),
     ("free", free),
     ("vmstat", vmstat),
     ("statm", statm),
@@ -118,14 +122,15 @@ impl Rounds {
     fn curves(self, metric: &Metric, note: &str) -> Vec<Curve> {
         let curve = |(name, line): (String, Line)| {
             let timed = line.moments.len() == line.y.len();
-            let x = if timed {
-                times::since_first(&line.moments)
+            let (x, put_back) = if timed {
+                times::laid(&line.moments)
             } else {
-                (0..line.y.len()).map(|n| n as f64).collect()
+                ((0..line.y.len()).map(|n| n as f64).collect(), None)
             };
             let mut curve =
                 Curve { name, axis: Axis::Sample, x, y: line.y, metric: metric.clone(), ..Curve::default() };
             curve.notes.push(note.to_owned());
+            curve.notes.extend(put_back);
             if timed {
                 curve.axis = Axis::Seconds;
             } else {

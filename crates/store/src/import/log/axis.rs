@@ -59,6 +59,12 @@ impl Place {
         }
     }
 
+    /// What has to be known of the x of points that all have this place.
+    pub(super) fn note(self, points: &[&Point]) -> Option<String> {
+        let moments = points.iter().filter_map(|point| point.moment).collect::<Vec<Moment>>();
+        if self == Self::Moment { times::laid(&moments).1 } else { None }
+    }
+
     /// The x of points that all have this place.
     pub(super) fn x(self, points: &[&Point]) -> Vec<f64> {
         match self {

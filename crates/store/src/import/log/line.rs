@@ -1,9 +1,14 @@
 //! What one line of a log says: where it stands (step, epoch, time), how large memory is, and of which rank.
 
 use super::super::Hints;
-use super::super::memory_names::{count_series, heap_series, is_named, is_other_memory, meaning};
+use super::super::memory_names::{
+    GET_INFO, Meaning, count_series, free_meaning, heap_series, is_free_word, is_named, is_other_memory,
+    meaning,
+};
 use super::super::numbers::{self, Found, Unit};
 use super::super::times::{self, Moment};
+use super::no_level;
+use lowtide_model::Metric;
 
 const STEP_WORDS: &[&str] = &[
     "step",
@@ -38,6 +43,8 @@ pub(super) struct Point {
     pub(super) epoch: Option<f64>,
     /// The epoch of the last line that named one.
     pub(super) under_epoch: Option<f64>,
+    /// The time on the last line that held no size.
+    pub(super) under_moment: Option<Moment>,
     pub(super) pid: Option<f64>,
     pub(super) seconds: Option<f64>,
     pub(super) moment: Option<Moment>,
@@ -85,7 +92,7 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
         moment: times::find(line),
         shape: shape(line),
         writer: rank(line).map(Writer::rank),
-        label: label(line),
+        label: label(line).filter(|_| seconds_in_bracket(line).is_none()),
         ..Point::default()
     };
     let mut last_size: Option<(&Found<'_>, String)> = None;
@@ -95,7 +102,8 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
         let bare = item.unit.is_none();
         let bounds = last_size.take().filter(|(size, _)| is_bound(line, size, item));
         if let Some((_, name)) = bounds {
-            point.bounds.push((name, item.value, item.unit));
+            let unit = item.unit.or_else(|| name.contains(GET_INFO).then_some(numbers::BYTES));
+            point.bounds.push((name, item.value, unit));
         } else if hints.x.as_deref().is_some_and(|asked| is_named(&key, asked)) {
             point.asked = Some(item.value);
         } else if bare && STEP_WORDS.contains(&short.as_str()) {
@@ -115,12 +123,13 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
             let item = &Found { unit: item.unit.or_else(|| bound?.unit), ..item.clone() };
             let name = full_name(line, item, &key);
             point.per_cent |= item.percent && meaning(&name).is_some();
-            if let Some(size) = size_in(item, &name, hints) {
+            if let Some(size) = size_in(line, item, &name, hints) {
                 last_size = Some((&found[number], size.0.clone()));
                 point.sizes.push(size);
             }
         }
     }
+    point.seconds = point.seconds.or_else(|| seconds_in_bracket(line));
     // Ray writes `(train pid=4711)` before each line.
     let of_pid = |pid: f64| Writer { number: pid as u32, name: format!("pid {pid}") };
     point.label = point.label.take().or_else(|| point.pid.map(of_pid));
@@ -143,6 +152,7 @@ const QUALIFIERS: &[&str] = &[
     "available",
     "avail",
     "free",
+    "remaining",
     "peak",
     "max",
     "maximum",
@@ -165,17 +175,30 @@ const DEEPSPEED: &[(&str, &str)] = &[
     ("max_ca", "gpu peak reserved"),
 ];
 
+/// Whether a name is `alloc`, or `max_alloc`, of a line that says what is reserved: that is what an allocator of GPU
+/// memory says.
+fn is_alloc_of_reserved(line: &str, key: &str) -> bool {
+    let alloc = key.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| part == "alloc");
+    alloc && line.to_ascii_lowercase().contains("reserved")
+}
+
 /// The name with the words before it that belong to it: `gpu alloc`, `available memory`, `cpu virtual memory used`.
 fn full_name(line: &str, item: &Found<'_>, key: &str) -> String {
     if let Some((_, name)) = DEEPSPEED.iter().find(|(short, _)| *short == key && line.contains("Max_CA")) {
         return (*name).to_owned();
     }
     let card = || card_before(line, item).filter(|_| key.is_empty());
-    if let Some(name) = held_after(line, item).map(str::to_owned).or_else(card) {
+    if let Some(name) = held_after(line, item).map(str::to_owned) {
+        return name;
+    }
+    if let Some(word) = free_after(item, key) {
+        return format!("{} {word}", card().as_deref().unwrap_or(key)).trim_start().to_owned();
+    }
+    if let Some(name) = card() {
         return name;
     }
     let mut left = &line[..item.key_at];
-    if ["used", "usage", "free", "available"].contains(&key) {
+    if ["used", "usage"].contains(&key) || is_free_word(key) {
         left = left.trim_end_matches([' ', ':']);
     }
     let mut name = key.to_owned();
@@ -191,7 +214,8 @@ fn full_name(line: &str, item: &Found<'_>, key: &str) -> String {
         name = format!("{word} {name}");
         left = &left[..start];
     }
-    name
+    let bare = |name: &str| meaning(name).is_none_or(|meant| meant.metric != Metric::Gpu);
+    if is_alloc_of_reserved(line, key) && bare(&name) { format!("gpu {name}") } else { name }
 }
 
 /// What `8.1 GB allocated, 12.3 GB reserved` says after its sizes; in `reserved 12.3 GB allocated 8.1 GB` the last of these
@@ -206,6 +230,19 @@ fn held_after(line: &str, item: &Found<'_>) -> Option<&'static str> {
     let last = HELD.iter().filter_map(|word| Some(lower.rfind(word)? + word.len())).max()?;
     let after = lower[last..].trim_start_matches([' ', ':', '=']);
     (!after.starts_with(|c: char| c.is_ascii_digit())).then_some(word)
+}
+
+/// What `57.1 GB left` and `RAM: 57.1 GB free` say after their size; in `used 4 GB free 60 GB` and `4 GB, free: 60 GB` that
+/// word has its own.
+fn free_after(item: &Found<'_>, key: &str) -> Option<String> {
+    item.unit?;
+    let rest = item.rest.trim_start().strip_prefix(item.after)?.trim_start();
+    let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+    let word = rest[..end].to_ascii_lowercase();
+    let next = rest[end..].trim_start();
+    let own = next.starts_with(|c: char| c.is_ascii_digit() || matches!(c, ':' | '='));
+    let held = ["used", "usage", "alloc", "reserved", "rss"].iter().any(|held| key.contains(held));
+    (is_free_word(&word) && !own && !held).then_some(word)
 }
 
 /// The card of `GPU 0: 20.1 GB` and `cuda:0 20.1 GB`, as one word.
@@ -223,6 +260,9 @@ fn is_bound(line: &str, size: &Found<'_>, next: &Found<'_>) -> bool {
     let between = line.get(line.len() - size.rest.len()..next.at).unwrap_or("").trim_start();
     let between =
         if size.unit.is_some() { between.strip_prefix(size.after).unwrap_or(between) } else { between };
+    if size.key.contains(GET_INFO) {
+        return between.trim() == ",";
+    }
     let sizes = next.unit.is_some_and(|unit| unit.bytes > 1.0);
     sizes && !next.percent && ["/", "of", "out of"].contains(&between.trim())
 }
@@ -270,6 +310,14 @@ fn label(line: &str) -> Option<Writer> {
     number.parse().ok().filter(|_| is_name).map(|number| Writer { number, name: name.to_owned() })
 }
 
+/// The seconds that a line begins with: `[   12.500]` as dmesg and `ts` write them, `[30s]`.
+fn seconds_in_bracket(line: &str) -> Option<f64> {
+    let text = line.trim_start().strip_prefix('[')?.split_once(']')?.0.trim();
+    let (number, unit) = text.split_at(text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len());
+    let seconds = ["s", "sec"].contains(&unit) || (unit.is_empty() && number.contains('.'));
+    numbers::number(number).filter(|_| seconds)
+}
+
 /// The longest name of a pod with its container.
 const LONGEST_LABEL: usize = 100;
 
@@ -305,7 +353,7 @@ fn count_of(item: &Found<'_>, key: &str) -> Option<&'static str> {
 }
 
 /// A level of memory: no change (`+1,607 MB`), no share, and either a unit or a name that means memory.
-fn size_in(item: &Found<'_>, name: &str, hints: &Hints) -> Option<Size> {
+fn size_in(line: &str, item: &Found<'_>, name: &str, hints: &Hints) -> Option<Size> {
     if item.signed || item.percent {
         return None;
     }
@@ -313,9 +361,12 @@ fn size_in(item: &Found<'_>, name: &str, hints: &Hints) -> Option<Size> {
     if hints.y.as_deref().is_some_and(|asked| is_named(name, asked) || is_named(key, asked)) {
         return Some((name.to_owned(), item.value, item.unit.or_else(|| numbers::unit_of_name(key))));
     }
+    if no_level::is_rate(item) || no_level::is_change(line, item) {
+        return None;
+    }
     // The kernel writes kB and means 1,024 bytes.
     let kernels = ["vmrss", "vmhwm", "vmswap", "rssanon", "pss_", "private_"];
-    let kernels = kernels.iter().any(|start| key.starts_with(start));
+    let kernels = kernels.iter().any(|start| key.starts_with(start)) || is_kernels(item);
     let unit =
         item.unit.map(|unit| if kernels && (unit.bytes - 1e3).abs() < 0.5 { numbers::KIB } else { unit });
     // `GPU0: 20.1GB` is what that card holds.
@@ -325,17 +376,54 @@ fn size_in(item: &Found<'_>, name: &str, hints: &Hints) -> Option<Size> {
     let named = numbers::unit(key).is_none();
     match (meaning(name), unit) {
         (None, Some(unit)) if unit.bytes > 1.0 => {
-            let known = is_other_memory(name) || heap_series(name).is_some();
+            let known = is_other_memory(name) || heap_series(name).is_some() || kernels;
+            // What is free may be free on a disk.
+            let sure = heap_series(name).is_some() || kernels || free_meaning(name).is_some();
+            if !sure && no_level::is_of_others(line, item) {
+                return None;
+            }
             let name = if known && named { name } else { "" };
             Some((name.to_owned(), item.value, Some(unit)))
         }
+        (Some(Meaning { metric: Metric::Other(_), .. }), Some(_)) if no_level::is_of_others(line, item) => {
+            None
+        }
         (Some(_), Some(unit)) => Some(((if named { name } else { "" }).to_owned(), item.value, Some(unit))),
         (Some(meant), None) if named => Some((name.to_owned(), item.value, meant.unit)),
-        (None, None) if heap_series(name).is_some() => {
+        (None, None) if key.contains(GET_INFO) => Some((name.to_owned(), item.value, Some(numbers::BYTES))),
+        (None, None) if heap_series(name).is_some() || free_meaning(name).is_some() => {
             Some((name.to_owned(), item.value, numbers::unit_of_name(key)))
         }
         _ => None,
     }
+}
+
+/// How names of /proc/meminfo and of a process's status and smaps begin.
+const KERNELS: &[&str] = &[
+    "MemTotal",
+    "MemFree",
+    "MemAvailable",
+    "Buffers",
+    "Cached",
+    "Swap",
+    "Active",
+    "Inactive",
+    "Anon",
+    "Mapped",
+    "Shmem",
+    "Slab",
+    "SReclaimable",
+    "SUnreclaim",
+    "Vm",
+    "Rss",
+    "Pss",
+    "Private_",
+    "Shared_",
+];
+
+/// Whether a size is written as the kernel writes it: `MemAvailable:   53543577 kB`.
+fn is_kernels(item: &Found<'_>) -> bool {
+    item.after == "kB" && KERNELS.iter().any(|start| item.key.starts_with(start))
 }
 
 fn is_number(text: &str) -> bool {

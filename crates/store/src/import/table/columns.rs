@@ -1,7 +1,7 @@
 //! Which column of a table is memory, and which says where a row stands: guessed from names and values.
 
-use super::super::memory_names::{Meaning, are_alike, is_peak, meaning};
-use super::super::{Hints, MOST_BESIDE, Missing, times};
+use super::super::memory_names::{Meaning, are_alike, free_meaning, is_peak, is_total, meaning};
+use super::super::{Hints, MOST_BESIDE, Missing, allocator, times};
 use super::{Table, value, x_values};
 use lowtide_model::{Axis, Metric};
 
@@ -14,7 +14,8 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
         if is_share(&table.names[column]) {
             return Err(Missing::Wanted(in_per_cent(&table.names[column])));
         }
-        return Ok(vec![(column, meaning(&table.names[column]).unwrap_or(plain))]);
+        let name = &table.names[column];
+        return Ok(vec![(column, meaning(name).or_else(|| free_meaning(name)).unwrap_or(plain))]);
     }
     let width = table.names.len();
     if table.names.iter().all(String::is_empty) {
@@ -31,38 +32,81 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
     let mut found: Vec<(usize, Meaning)> = (0..width)
         .filter(|column| !is_bound(&table.names[*column]) && !is_share(&table.names[*column]))
         .filter(|column| table.share_of_values(*column) >= 0.5)
-        .filter_map(|column| Some((column, meaning(&table.names[column])?)))
+        .filter_map(|column| Some((column, meaning_among(&table.names, column)?)))
         .collect();
     found.sort_by_key(|(column, meant)| (std::cmp::Reverse(meant.rank), *column));
     let Some(best) = found.first().map(|(column, meant)| (*column, meant.rank)) else {
-        let sized: Vec<(usize, Meaning)> = (0..width)
-            .filter(|column| table.holds_sizes(*column))
-            .map(|column| (column, plain.clone()))
-            .collect();
-        if !sized.is_empty() {
-            return Ok(sized);
-        }
-        let share = table.names.iter().find(|name| is_share(name) && !is_bound(name));
-        return Err(match share {
-            Some(share) => Missing::Wanted(in_per_cent(share)),
-            None => {
-                let names = table.names.join(", ");
-                Missing::Form(format!("no column is named after memory among: {names}; name one as y"))
-            }
-        });
+        return without_names_of_memory(table, &plain);
     };
     let runs = table.names[best.0].contains(" - ");
     let peaks = is_peak(&table.names[best.0]);
+    let names = table.names.iter().map(String::as_str);
+    let beside_reserved = allocator::peak_of_use(&table.names[best.0], names);
     let mut gpus = 0;
     found.retain(|(column, meant)| {
         let name = &table.names[*column];
         let of_runs = runs && meant.rank == best.1 && name.contains(" - ");
         let kin = *column == best.0 || of_runs || !runs && are_alike(&table.names[best.0], name);
-        let gpu = !kin && meant.metric == Metric::Gpu && (peaks || !is_peak(name));
+        let now = peaks || !is_peak(name) || beside_reserved == Some(name);
+        let gpu = !kin && meant.metric == Metric::Gpu && now;
         gpus += usize::from(gpu);
         kin || gpu && gpus <= MOST_BESIDE
     });
     Ok(found)
+}
+
+/// The meaning of a column: `alloc` beside a column `reserved` is what an allocator of GPU memory says.
+fn meaning_among(names: &[String], column: usize) -> Option<Meaning> {
+    let has = |name: &str, word: &str| {
+        name.to_ascii_lowercase().split(|c: char| !c.is_ascii_alphanumeric()).any(|part| part == word)
+    };
+    let name = &names[column];
+    let of_gpu = has(name, "alloc") && names.iter().any(|name| has(name, "reserved"));
+    if of_gpu { meaning(&format!("gpu {name}")) } else { meaning(name) }
+}
+
+/// The columns to judge where no name is of memory that is held: what is free, else whatever has units in its cells.
+fn without_names_of_memory(table: &Table, plain: &Meaning) -> Result<Vec<(usize, Meaning)>, Missing> {
+    let free = free_columns(table);
+    if !free.is_empty() {
+        return Ok(free);
+    }
+    let is_all = |name: &str| is_total(name) && name.to_ascii_lowercase().contains("mem");
+    let sized: Vec<(usize, Meaning)> = (0..table.names.len())
+        .filter(|column| table.holds_sizes(*column) && !is_all(&table.names[*column]))
+        .map(|column| (column, plain.clone()))
+        .collect();
+    if !sized.is_empty() {
+        return Ok(sized);
+    }
+    if let Some(all) = table.names.iter().find(|name| is_all(name)) {
+        let why =
+            format!("`{all}` is all the memory that there is, held or not; no column tells what is held");
+        return Err(Missing::Wanted(why));
+    }
+    let share = table.names.iter().find(|name| is_share(name) && !is_bound(name));
+    Err(match share {
+        Some(share) => Missing::Wanted(in_per_cent(share)),
+        None => {
+            let names = table.names.join(", ");
+            Missing::Form(format!("no column is named after memory among: {names}; name one as y"))
+        }
+    })
+}
+
+/// Columns of memory that nobody holds, where none tells what is held: of each card, or of the machine; what is available
+/// before what is free, which the page cache takes from.
+fn free_columns(table: &Table) -> Vec<(usize, Meaning)> {
+    let mut found: Vec<(usize, Meaning)> = (0..table.names.len())
+        .filter(|column| !is_bound(&table.names[*column]) && table.share_of_values(*column) >= 0.5)
+        .filter_map(|column| Some((column, free_meaning(&table.names[column])?)))
+        .collect();
+    let name = |column: usize| table.names[column].to_ascii_lowercase();
+    found.sort_by_key(|(column, _)| (!name(*column).contains("avail"), *column));
+    let form = |column: usize| name(column).replace(|c: char| c.is_ascii_digit(), "");
+    let best = found.first().map(|(column, _)| form(*column));
+    found.retain(|(column, _)| Some(form(*column)) == best);
+    found
 }
 
 /// Whether a column without a name says where a row stands: it rises with each, or holds times.
