@@ -113,6 +113,8 @@ pub struct Options {
     pub length: Option<Duration>,
     /// Processes the caller started for itself; they are not of the job.
     pub companions: Vec<u32>,
+    /// The one of them that passes the job's output on: it may still say a step when the job is gone.
+    pub relay: Option<u32>,
     /// The folder in which a process that is watched says its pages are; else its environment is asked.
     pub marks: Option<PathBuf>,
     /// Whether Python processes of the job get lowtide's agent: at their start, or while they run (3.14 and later).

@@ -67,7 +67,7 @@ impl Session<'_> {
 
     fn relay_lives(&self) -> bool {
         let lives = |pid: &u32| stat_of(&Root::live(), *pid).known().is_some_and(|stat| !stat.is_dead());
-        self.options.companions.iter().any(lives)
+        self.options.relay.as_ref().is_some_and(lives)
     }
 
     /// The command's own death, for a feed that could not tell it or has not yet.
