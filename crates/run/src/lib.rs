@@ -19,6 +19,7 @@ mod oom;
 mod pace;
 mod places;
 mod python;
+mod reaped;
 mod remote;
 mod rows;
 pub mod scanning;

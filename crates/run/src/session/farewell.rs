@@ -109,6 +109,7 @@ impl Session<'_> {
         meta.state = Some(RunState::Finished);
         meta.stall_ns = self.live.stall().as_nanos() as u64;
         meta.own_cpu_ns = self.live.own_cpu_ns();
+        meta.job_peak_bytes = self.crew.waited_peak().map(|peak| peak.0);
         meta.own_peak_bytes = snapshot::own_peak().0;
         meta.dropped_rows = self.writer.health().dropped_rows;
         let closed = self.writer.finish(meta);
