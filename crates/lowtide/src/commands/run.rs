@@ -40,9 +40,9 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let finished = finished.map_err(|error| match error {
         RunError::Isolation(_) => Failure::from(error)
             .hint("run as root, or where systemd gives this user a session, or leave --isolate out"),
-        RunError::Start(_) | RunError::Store(_) | RunError::Wait(_) | RunError::NoProcess { .. } => {
-            error.into()
-        }
+        RunError::Store(_) => Failure::from(error)
+            .hint("the command was not started; --out FILE writes the recording somewhere else"),
+        RunError::Start(_) | RunError::Wait(_) | RunError::NoProcess { .. } => error.into(),
     })?;
     if let Ok(path) = &finished.recording
         && std::path::absolute(&options.out).is_ok_and(|asked| asked != *path)
