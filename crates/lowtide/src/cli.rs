@@ -73,6 +73,12 @@ pub(crate) enum Command {
         #[arg(long, value_name = "DIR")]
         to: Option<PathBuf>,
     },
+    /// Print this help, or that of a command
+    #[command(hide = true)]
+    Help {
+        /// Which command
+        of: Option<String>,
+    },
     /// Stand between the job and the terminal (started by `run --screen`)
     #[command(hide = true)]
     Relay(RelayArgs),
@@ -142,7 +148,7 @@ pub(crate) struct RecordingArgs {
     /// Run CMD when something happens, with the facts as JSON on its standard input: forecast=CMD, verdict=CMD, stop=CMD, end=CMD (repeatable)
     #[arg(long = "on", value_name = "WHEN=CMD", value_parser = parse_hook)]
     pub(crate) on: Vec<(lowtide_run::HookWhen, String)>,
-    /// How to print the summary
+    /// How to print the summary, which goes to standard error: standard output is the command's
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
     /// Don't look into the largest process when its memory grows

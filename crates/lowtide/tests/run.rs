@@ -356,3 +356,27 @@ fn a_hook_gets_the_summary_at_the_end() {
     assert_eq!(facts["exit"]["code"], 5);
     assert_eq!(facts["schema"], "lowtide.summary/1");
 }
+
+#[test]
+fn a_command_without_dashes_before_it_is_told_where_they_belong() {
+    let stage = Stage::new();
+    let output = stage.output(&["run", "--name", "x", "python3", "train.py"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.ends_with("before the command: lowtide run --name x -- python3 train.py\n"), "{said}");
+    let other = String::from_utf8(stage.output(&["run", "--nosuch", "--", "true"]).stderr).unwrap();
+    assert!(!other.contains("hint: put"), "{other}");
+}
+
+#[test]
+fn help_can_be_asked_for_by_a_word() {
+    let stage = Stage::new();
+    for (word, flag) in [(&["help"][..], &["--help"][..]), (&["help", "scan"], &["scan", "--help"])] {
+        let (word, flag) = (stage.output(word), stage.output(flag));
+        assert_eq!(word.status.code(), Some(0));
+        assert_eq!(String::from_utf8(word.stdout).unwrap(), String::from_utf8(flag.stdout).unwrap());
+    }
+    let unknown = stage.output(&["help", "nosuch"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("there is no command `nosuch`"));
+}
