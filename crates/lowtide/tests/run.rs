@@ -380,3 +380,20 @@ fn help_can_be_asked_for_by_a_word() {
     assert_eq!(unknown.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("there is no command `nosuch`"));
 }
+
+#[test]
+fn what_no_sample_saw_is_not_known_and_not_nothing() {
+    let file = tempfile::tempdir().unwrap();
+    let stage = Stage::new();
+    let json = |format: &str| {
+        let name = file.path().join(format);
+        let out = ["run", "--format", format, "--interval", "10m", "--out", name.to_str().unwrap(), "--"];
+        (stage.output(&[&out[..], &["true"]].concat()).stderr, read(&name).samples.is_empty())
+    };
+    let (said, empty) = json("text");
+    let said = String::from_utf8(said).unwrap();
+    assert!(!empty || said.contains("tree peak   not known: it ended before its first sample"), "{said}");
+    let (told, empty) = json("json");
+    let told: serde_json::Value = serde_json::from_slice(&told).unwrap();
+    assert_eq!(told["summary"]["total"].is_null(), empty, "{told}");
+}
