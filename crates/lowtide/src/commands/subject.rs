@@ -116,7 +116,7 @@ fn read_folder(folder: &Path, hints: &Hints, out: &mut Gathered) -> Result<(), F
     for file in &files {
         match read(file, hints) {
             Ok(found) => out.subjects.extend(found),
-            Err(failure) => out.passed_over.push(failure.what().to_owned()),
+            Err(failure) => out.passed_over.push(failure.sentence()),
         }
     }
     if out.subjects.len() == before {
