@@ -73,6 +73,12 @@ pub(crate) enum Command {
         #[arg(long, value_name = "DIR")]
         to: Option<PathBuf>,
     },
+    /// Print this help, or that of a command
+    #[command(hide = true)]
+    Help {
+        /// Which command
+        of: Option<String>,
+    },
     /// Stand between the job and the terminal (started by `run --screen`)
     #[command(hide = true)]
     Relay(RelayArgs),
@@ -115,7 +121,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "REGEX", value_parser = StepPattern::from_str)]
     pub(crate) step_pattern: Option<StepPattern>,
     /// Send the run's series to a metrics engine while it runs, `http://vm:8428` say (Prometheus remote write)
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = parse_receiver)]
     pub(crate) push: Option<String>,
     #[command(flatten)]
     pub(crate) guarding: GuardArgs,
@@ -142,7 +148,7 @@ pub(crate) struct RecordingArgs {
     /// Run CMD when something happens, with the facts as JSON on its standard input: forecast=CMD, verdict=CMD, stop=CMD, end=CMD (repeatable)
     #[arg(long = "on", value_name = "WHEN=CMD", value_parser = parse_hook)]
     pub(crate) on: Vec<(lowtide_run::HookWhen, String)>,
-    /// How to print the summary
+    /// How to print the summary, which goes to standard error: standard output is the command's
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
     /// Don't look into the largest process when its memory grows
@@ -205,11 +211,14 @@ pub(crate) struct ExportArgs {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// With remote-write: the receiver, `http://vm:8428` say; /api/v1/write is added where there is no path
-    #[arg(value_name = "URL", required_if_eq("to", "remote-write"))]
+    #[arg(value_name = "URL", required_if_eq("to", "remote-write"), value_parser = parse_receiver)]
     pub(crate) url: Option<String>,
     /// With remote-write: send what is new until the run ends
     #[arg(long, requires = "url")]
     pub(crate) follow: bool,
+    /// With --follow: look at once when standard input is closed (given by `run --push`)
+    #[arg(long, hide = true, requires = "follow")]
+    pub(crate) until_closed: bool,
     /// With remote-write: how long a receiver that is away is waited for
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "1m")]
     pub(crate) wait: Duration,
@@ -343,6 +352,13 @@ fn parse_hook(text: &str) -> Result<(lowtide_run::HookWhen, String), String> {
     let when =
         when.parse().map_err(|()| format!("`{when}` is not a moment; use forecast, verdict, stop or end"))?;
     Ok((when, command.to_owned()))
+}
+
+fn parse_receiver(text: &str) -> Result<String, String> {
+    if lowtide_serve::remote::is_address(text) {
+        return Ok(text.to_owned());
+    }
+    Err("a receiver is an address like http://vm:8428 or https://mimir/api/v1/push".to_owned())
 }
 
 /// The verbs people meet first, in the order they need them.

@@ -38,11 +38,6 @@ impl Failure {
         std::iter::once(self.what.clone()).chain(because).chain(hint).collect()
     }
 
-    /// What could not be done, alone.
-    pub(crate) fn what(&self) -> &str {
-        &self.what
-    }
-
     /// As printed on standard error.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("error: {}\n", self.what);

@@ -11,10 +11,19 @@ mod screen;
 use clap::FromArgMatches;
 use cli::{Cli, Command};
 use failure::{COULD_NOT, Failure};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let matches = cli::declaration().get_matches();
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let matches = match cli::declaration().try_get_matches_from(&words) {
+        Ok(matches) => matches,
+        Err(error) => {
+            let _ = error.print();
+            render::complain(&commands::help::dashes(&error, &words).unwrap_or_default());
+            return ExitCode::from(error.exit_code() as u8);
+        }
+    };
     let result = Cli::from_arg_matches(&matches).map_err(Failure::from).and_then(|cli| dispatch(cli.command));
     match result {
         Ok(code) => code,
@@ -42,6 +51,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Doctor(args) => commands::doctor::doctor(&args),
         Command::Demo(args) => commands::demo::demo(args),
         Command::Completions { shell } => commands::completions::completions(shell),
+        Command::Help { of } => commands::help::help(of.as_deref()),
         Command::Man { to } => commands::man::man(to.as_deref()),
         Command::Relay(args) => commands::run::relay(&args),
         Command::GpuHelper { every_ms } => commands::gpu_helper::gpu_helper(every_ms),

@@ -302,3 +302,26 @@ fn a_real_leak_fails_and_a_real_fill_passes() {
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("pass      no-leak    cache fill"), "{said}");
 }
+
+#[test]
+fn a_peak_after_the_last_sample_counts_whoever_had_it() {
+    let stage = Stage::new();
+    let actor = stage.renamed("spike");
+    let line = format!("{actor} hold 200 > /dev/null; true");
+    for job in [&[actor.as_str(), "hold", "200"][..], &["sh", "-c", &line]] {
+        let (code, said, _) = check(&stage, &[&["--max", "150MiB", "--interval", "1m", "--"], job].concat());
+        assert_eq!(code, 1, "{job:?}: {said}");
+        assert!(said.contains("the peak is 20"), "{said}");
+    }
+    let file = stage.path("run.tide");
+    let out = ["run", "--interval", "1m", "--out", file.to_str().unwrap(), "--"];
+    stage.output(&[&out[..], &[&actor, "hold", "200"]].concat());
+    let alone = support::read(&file);
+    assert!(alone.processes[0].peak_rss >= Some(lowtide_model::Bytes::from_mib(200)), "{alone:?}");
+    std::fs::remove_file(&file).unwrap();
+    stage.output(&[&out[..], &["sh", "-c", &line]].concat());
+    let wrapped = support::read(&file);
+    let shell = wrapped.processes.iter().find(|process| Some(process.key) == wrapped.meta.root).unwrap();
+    assert!(shell.peak_rss < Some(lowtide_model::Bytes::from_mib(100)), "the shell itself held little");
+    assert!(wrapped.meta.job_peak_bytes > Some(200 << 20), "{:?}", wrapped.meta);
+}

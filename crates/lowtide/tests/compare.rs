@@ -5,7 +5,7 @@
 mod recorded;
 mod support;
 
-use recorded::{Job, fill, steady};
+use recorded::{Job, fill, leak, steady};
 use serde_json::Value;
 use support::Stage;
 
@@ -183,4 +183,26 @@ fn a_side_that_cannot_be_read_is_an_error() {
     assert_eq!(code, 2);
     assert!(errors.contains("/no/such/file"), "{errors}");
     assert_eq!(compare(&stage, &[&run]).0, 2, "one side only");
+}
+
+#[test]
+fn a_run_that_is_only_slower_is_compared_by_step() {
+    let stage = Stage::new();
+    let slow = Job { trainer: leak, steps: true, step_seconds: 2, seconds: 239, ..Job::default() };
+    let fast = Job { trainer: |second| leak(2 * second), steps: true, seconds: 120, ..Job::default() };
+    let (slow, fast) = (write(&stage, "slow.tide", &slow), write(&stage, "fast.tide", &fast));
+    let (_, said, _) = compare(&stage, &[&slow, &fast]);
+    assert!(said.starts_with("No difference that is more than noise"), "{said}");
+    let short = Job { trainer: leak, steps: true, step_seconds: 2, seconds: 159, ..Job::default() };
+    let short = write(&stage, "short.tide", &short);
+    let (_, said, _) = compare(&stage, &[&short, &fast]);
+    assert!(said.starts_with("No difference that is more than noise"), "{said}");
+    assert!(said.contains("Levels are compared up to step 79"), "{said}");
+    let silent = Job { trainer: leak, seconds: 159, ..Job::default() };
+    let silent = write(&stage, "silent.tide", &silent);
+    let (_, said, _) = compare(&stage, &[&silent, &short]);
+    assert!(
+        said.starts_with("No difference that is more than noise"),
+        "by time where one tells no steps: {said}"
+    );
 }

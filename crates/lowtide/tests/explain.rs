@@ -540,3 +540,21 @@ proptest! {
         prop_assert_eq!(output.status.code(), Some(0));
     }
 }
+
+#[test]
+fn an_x_that_can_not_be_followed_is_an_error() {
+    let stage = Stage::new();
+    let (tide, log) = (stage.path("run.tide"), stage.path("train.log"));
+    Job::default().write(&tide);
+    let lines = (0..40).map(|n| format!("iteration {n} | tokens={} | rss 1{n:02} MiB\n", 100 * n));
+    std::fs::write(&log, lines.collect::<String>()).unwrap();
+    let (tide, log) = (tide.to_str().unwrap(), log.to_str().unwrap());
+    for file in [tide, log] {
+        let output = explain(&[file, "--x", "nosuch"]);
+        assert_eq!(output.status.code(), Some(2), "{file}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("--x says nothing of") || said.contains("is named `nosuch`"), "{said}");
+    }
+    assert_eq!(explain(&[log, "--x", "tokens"]).status.code(), Some(0));
+    assert_eq!(explain(&[log, "--x", "sample"]).status.code(), Some(0));
+}

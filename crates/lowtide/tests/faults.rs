@@ -133,6 +133,21 @@ fn a_full_disk_is_said_once_and_the_job_runs_on() {
 }
 
 #[test]
+fn a_disk_that_is_full_from_the_start_is_told_as_that_and_the_job_does_not_start() {
+    let Some(disk) = SmallDisk::new(64) else { return };
+    let stage = Stage::new();
+    std::fs::write(disk.folder.path().join("ballast"), vec![1_u8; 64 << 10]).ok();
+    let (file, touched) = (disk.folder.path().join("run.tide"), stage.path("touched"));
+    let output =
+        stage.output(&["run", "--out", file.to_str().unwrap(), "--", "touch", touched.to_str().unwrap()]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.starts_with("error: cannot write a recording to "), "{said}");
+    assert!(said.contains("the command was not started") && !said.contains("goes on"), "{said}");
+    assert!(!touched.exists());
+}
+
+#[test]
 fn another_user_can_read_neither_the_recording_nor_the_socket() {
     let stage = Stage::new();
     let actor = stage.renamed("hold");

@@ -234,6 +234,8 @@ fn a_mark_outside_any_run_says_what_to_do() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("no recorder") && said.contains("--run"), "{said}");
+    let said = stage.output(&["mark", "step", "1", "--run", "nosuch"]).stderr;
+    assert!(String::from_utf8_lossy(&said).contains("no run that is recorded now is called `nosuch`"));
 }
 
 /// A Python that waits for its standard input to close; `-c` so that flags come before it.

@@ -356,3 +356,44 @@ fn a_hook_gets_the_summary_at_the_end() {
     assert_eq!(facts["exit"]["code"], 5);
     assert_eq!(facts["schema"], "lowtide.summary/1");
 }
+
+#[test]
+fn a_command_without_dashes_before_it_is_told_where_they_belong() {
+    let stage = Stage::new();
+    let output = stage.output(&["run", "--name", "x", "python3", "train.py"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.ends_with("before the command: lowtide run --name x -- python3 train.py\n"), "{said}");
+    let other = String::from_utf8(stage.output(&["run", "--nosuch", "--", "true"]).stderr).unwrap();
+    assert!(!other.contains("hint: put"), "{other}");
+}
+
+#[test]
+fn help_can_be_asked_for_by_a_word() {
+    let stage = Stage::new();
+    for (word, flag) in [(&["help"][..], &["--help"][..]), (&["help", "scan"], &["scan", "--help"])] {
+        let (word, flag) = (stage.output(word), stage.output(flag));
+        assert_eq!(word.status.code(), Some(0));
+        assert_eq!(String::from_utf8(word.stdout).unwrap(), String::from_utf8(flag.stdout).unwrap());
+    }
+    let unknown = stage.output(&["help", "nosuch"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("there is no command `nosuch`"));
+}
+
+#[test]
+fn what_no_sample_saw_is_not_known_and_not_nothing() {
+    let file = tempfile::tempdir().unwrap();
+    let stage = Stage::new();
+    let json = |format: &str| {
+        let name = file.path().join(format);
+        let out = ["run", "--format", format, "--interval", "10m", "--out", name.to_str().unwrap(), "--"];
+        (stage.output(&[&out[..], &["true"]].concat()).stderr, read(&name).samples.is_empty())
+    };
+    let (said, empty) = json("text");
+    let said = String::from_utf8(said).unwrap();
+    assert!(!empty || said.contains("tree peak   not known: it ended before its first sample"), "{said}");
+    let (told, empty) = json("json");
+    let told: serde_json::Value = serde_json::from_slice(&told).unwrap();
+    assert_eq!(told["summary"]["total"].is_null(), empty, "{told}");
+}

@@ -506,3 +506,16 @@ fn a_program_of_another_c_library_is_said_to_be_one() {
     assert_eq!(allocator(&scan, "musl").map(|line| line["understood"].clone()), Some(Value::Bool(false)));
     assert_eq!(sum_of_kinds(&scan), scan["rss_bytes"].as_u64().unwrap());
 }
+
+#[test]
+fn a_thread_of_the_kernel_is_told_as_that() {
+    let stage = Stage::new();
+    let of_the_kernel = |pid: &u32| {
+        let root = lowtide_probe::Root::live();
+        lowtide_probe::stat_of(&root, *pid).known().is_some_and(|stat| stat.is_kernel_thread())
+    };
+    // A container has none.
+    let Some(pid) = (2..100).find(of_the_kernel) else { return };
+    let said = String::from_utf8(stage.output(&["scan", &pid.to_string()]).stderr).unwrap();
+    assert!(said.contains("is a thread of the kernel"), "{said}");
+}

@@ -123,3 +123,13 @@ fn beyond_1024_visitors_the_next_waits_for_a_place_and_the_server_still_reads_an
     drop(viewers);
     assert_eq!(job.finish().0, 0);
 }
+
+#[test]
+fn a_file_of_which_no_peak_is_known_has_none_in_the_list() {
+    let stage = Stage::new();
+    std::fs::write(stage.path("broken.tide"), "not a recording").unwrap();
+    let served = Served::start(&stage);
+    let told = served.get("/api/v1/runs");
+    assert!(told.contains("\"peak_bytes\":null"), "{told}");
+    served.told_to_stop();
+}

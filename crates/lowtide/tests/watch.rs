@@ -112,13 +112,21 @@ fn the_list_tells_finished_running_and_broken_apart() {
     let stage = Stage::new();
     stage.output(&["run", "--quiet", "--name", "first", "--", "true"]);
     std::fs::write(stage.path("runs/broken.tide"), "not a recording").unwrap();
+    stage.output(&["run", "--quiet", "--out", stage.path("whole.tide").to_str().unwrap(), "--", "true"]);
+    let whole = std::fs::read(stage.path("whole.tide")).unwrap();
+    std::fs::write(stage.path("runs/torn.tide"), &whole[..3000]).unwrap();
     let text = stage.output(&["list"]).stdout;
     let text = String::from_utf8_lossy(&text).into_owned();
     assert!(text.contains("finished") && text.contains("unreadable: broken.tide"), "{text}");
+    let torn = text.lines().find(|line| line.contains("unreadable: torn.tide")).unwrap();
+    assert!(torn.contains("torn.tide: database disk image is malformed"), "with the cause: {torn}");
+    let explained = stage.output(&["explain", stage.path("runs").to_str().unwrap()]).stderr;
+    let explained = String::from_utf8_lossy(&explained).into_owned();
+    assert!(explained.contains("torn.tide: database disk image is malformed"), "{explained}");
     let json = stage.output(&["list", "--format", "json"]).stdout;
     let lines: Vec<serde_json::Value> =
         String::from_utf8_lossy(&json).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 2);
+    assert_eq!(lines.len(), 3);
     assert_eq!(lines[0]["state"], serde_json::to_value(RunState::Finished).unwrap());
 }
 

@@ -67,6 +67,9 @@ pub struct Meta {
     pub state: Option<RunState>,
     /// When the recording ended.
     pub ended: Option<Tick>,
+    /// The largest RSS that one process of the job ever had, by the kernel's word at the end (`ru_maxrss`): which one it
+    /// was is not told. None where the job was not started by us, or was smaller than the recorder.
+    pub job_peak_bytes: Option<u64>,
     /// CPU time the recorder took, in nanoseconds, as of the last write.
     pub own_cpu_ns: u64,
     /// Peak resident memory of the recorder.

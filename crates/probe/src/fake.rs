@@ -50,6 +50,7 @@ impl FakeProc {
             terminal: 0,
             threads: 1,
             start_ticks: 1000,
+            code: 4,
             comm: b"python".to_vec(),
             argv: vec![b"python".to_vec(), b"train.py".to_vec()],
             rss: Bytes::from_mib(64),
@@ -73,6 +74,7 @@ pub struct FakeProcess<'a> {
     terminal: i32,
     threads: u32,
     start_ticks: u64,
+    code: u64,
     comm: Vec<u8>,
     argv: Vec<Vec<u8>>,
     rss: Bytes,
@@ -115,6 +117,13 @@ impl FakeProcess<'_> {
         self
     }
 
+    /// Its code lies elsewhere than its parent's, as after an exec; else all is where it was before the fork.
+    #[must_use]
+    pub fn execed(mut self) -> Self {
+        self.code = u64::from(self.pid) << 12;
+        self
+    }
+
     /// Its short name, which may be any bytes.
     #[must_use]
     pub fn comm(mut self, comm: impl AsRef<[u8]>) -> Self {
@@ -149,11 +158,11 @@ impl FakeProcess<'_> {
     }
 
     fn stat(&self) -> Vec<u8> {
-        let Self { pid, ppid, state, session, terminal, threads, start_ticks, .. } = self;
+        let Self { pid, ppid, state, session, terminal, threads, start_ticks, code, .. } = self;
         let head = format!("{pid} (").into_bytes();
         let tail = format!(
             ") {state} {ppid} {pid} {session} {terminal} -1 4194304 100 0 2 0 30 12 0 0 20 0 {threads} 0 {start_ticks} \
-             1 2 3 4 5 6 7 8 9 0 0 0 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
+             1 2 3 {code} 5 6 7 8 9 0 0 0 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
         );
         [head, self.comm.clone(), tail.into_bytes()].concat()
     }

@@ -54,6 +54,9 @@ const SURROUNDINGS: &[&str] = &[
 ];
 const SHELLS: &[&str] = &["ash", "bash", "csh", "dash", "fish", "ksh", "nu", "sh", "tcsh", "xonsh", "zsh"];
 
+/// Programs that most training jobs are run by, as their names begin.
+const LIKELY: &[&str] = &["accelerate", "deepspeed", "java", "julia", "pypy", "python", "torchrun"];
+
 /// A launcher starts its job within this time (60 s, in clock ticks of 10 ms): environments are resolved, images pulled.
 const LAUNCH_TICKS: u64 = 6000;
 
@@ -73,15 +76,18 @@ pub struct Candidate {
     pub argv: Vec<String>,
     /// Resident memory of that process.
     pub rss: Bytes,
-    /// Sum of the resident memory of all below it; shared pages count several times.
+    /// Sum of the resident memory of all below it that is no job of its own; shared pages count several times.
     pub rss_below: Bytes,
-    /// How many there are below it.
+    /// How many of those there are.
     pub descendants: usize,
+    /// Whether some process of it is run by a program that most training jobs are run by.
+    pub likely: bool,
     /// How long it has run.
     pub age: Duration,
 }
 
-/// The likely jobs of this machine, the largest first. The caller and what started it are left out.
+/// The likely jobs of this machine: those that run by an interpreter of such jobs first, the largest of each kind first.
+/// The caller and what started it are left out.
 pub fn candidates(root: &Root) -> Vec<Candidate> {
     Machine::read(root).candidates(|_| true)
 }
@@ -249,13 +255,16 @@ impl<'a> Machine<'a> {
             .filter_map(|pid| self.candidate(*pid))
             .filter(wanted)
             .collect();
-        found.sort_by_key(|job| std::cmp::Reverse(job.rss.saturating_add(job.rss_below)));
+        let rank = |job: &Candidate| (job.likely, job.rss.saturating_add(job.rss_below));
+        found.sort_by_key(|job| std::cmp::Reverse(rank(job)));
         found
     }
 
     fn candidate(&self, pid: u32) -> Option<Candidate> {
         let entry = self.processes.get(&pid)?;
-        let below = self.below(pid);
+        // What a shell, an init or a server started long after itself is listed by itself and counted there.
+        let below: Vec<u32> = self.below(pid).into_iter().filter(|one| self.root_of(*one) == pid).collect();
+        let likely = below.iter().chain([&pid]).any(|one| is_likely(self.root, *one));
         let started = entry.stat.start_ticks.saturating_mul(NS_PER_TICK);
         Some(Candidate {
             key: ProcKey { pid, start_ticks: entry.stat.start_ticks },
@@ -263,6 +272,7 @@ impl<'a> Machine<'a> {
             rss: entry.rss,
             rss_below: below.iter().map(|pid| self.rss(*pid)).sum(),
             descendants: below.len(),
+            likely,
             age: Duration::from_nanos(clock::boot_ns().saturating_sub(started)),
         })
     }
@@ -284,6 +294,12 @@ fn is_surrounding(root: &Root, stat: &Stat) -> bool {
     let runs_nothing = argv.iter().skip(1).all(|argument| argument.starts_with('-') && argument != "-c");
     let leads_terminal = stat.session == stat.pid && stat.terminal != 0;
     is_shell && (runs_nothing || leads_terminal && argv.len() == 1)
+}
+
+fn is_likely(root: &Root, pid: u32) -> bool {
+    let argv = argv(root, pid);
+    let name = argv.first().map_or("", |first| program_name(first));
+    LIKELY.iter().any(|likely| name.starts_with(likely))
 }
 
 fn is_shell(root: &Root, pid: u32) -> bool {

@@ -3,6 +3,7 @@
 //! Dead processes leave nothing behind here but their row in the file, so a job that starts processes for weeks costs
 //! no more memory than its living ones.
 
+use crate::reaped::{Reap, Reaped};
 use crate::rows::{Gather, Measured};
 use lowtide_model::{
     Bytes, Event, EventKind, Exit, Limit, ProcKey, Process, Pss, Reading, Role, SampleRow, Span, Tick,
@@ -155,6 +156,8 @@ pub(crate) struct Crew {
     members: BTreeMap<ProcKey, Member>,
     total: TreeTotal,
     seen: u64,
+    /// The largest RSS of one process among all that were waited for.
+    waited_peak: Option<Bytes>,
     roles: BTreeMap<ProcKey, (Role, String)>,
     roles_at: Option<Tick>,
     /// Whether marks of progress came that name no process.
@@ -170,6 +173,7 @@ impl Crew {
             members: BTreeMap::new(),
             total: TreeTotal::new(page),
             seen: 0,
+            waited_peak: None,
             roles: BTreeMap::new(),
             roles_at: None,
             unnamed_marks: false,
@@ -210,6 +214,11 @@ impl Crew {
         self.unnamed_marks = true;
     }
 
+    /// The largest RSS of one process, by the kernel's word when those ended that we waited for.
+    pub(crate) fn waited_peak(&self) -> Option<Bytes> {
+        self.waited_peak
+    }
+
     /// Processes seen so far, the short-lived ones too.
     pub(crate) fn seen(&self) -> u64 {
         self.seen
@@ -243,8 +252,10 @@ impl Crew {
             }
             Change::Execed { key, .. } => self.execed(key, out),
             Change::Died { key, at_boot_ns, exit } => {
-                let exit = exit.or_else(|| reaped.take(key.pid));
-                self.died(key, self.tick_of(at_boot_ns), exit, out);
+                let waited = reaped.take(key.pid);
+                let exit = exit.or_else(|| waited.map(|reap| reap.exit)).unwrap_or(Exit::Unknown);
+                let reap = Reap { exit, peak: waited.and_then(|reap| reap.peak) };
+                self.died(key, self.tick_of(at_boot_ns), reap, out);
             }
         }
     }
@@ -310,15 +321,18 @@ impl Crew {
         self.roles_at = None;
     }
 
-    fn died(&mut self, key: ProcKey, at: Tick, exit: Option<Exit>, out: &mut Vec<Entry>) {
+    fn died(&mut self, key: ProcKey, at: Tick, reap: Reap, out: &mut Vec<Entry>) {
         let Some(mut member) = self.members.remove(&key) else {
             return;
         };
         out.extend(member.gather.rest().map(Entry::Sample));
         member.facts.died = Some(at);
-        member.facts.exit = Some(exit.unwrap_or(Exit::Unknown));
-        member.facts.peak_rss =
-            member.status.peak_rss.max(Some(member.footprint.peak).filter(|peak| peak.0 > 0));
+        member.facts.exit = Some(reap.exit);
+        // Of a job that was one process all along it is that process's own.
+        let own = reap.peak.filter(|_| self.seen == 1);
+        let sampled = Some(member.footprint.peak).filter(|peak| peak.0 > 0);
+        member.facts.peak_rss = member.status.peak_rss.max(sampled).max(own);
+        self.waited_peak = self.waited_peak.max(reap.peak);
         self.total.died(key);
         self.roles.remove(&key);
         out.push(Entry::Process(member.facts));
@@ -511,32 +525,6 @@ fn row_of(process: ProcKey, tick: Tick, (quick, stat, status): (Statm, Stat, &St
         major_faults: stat.major_faults,
         cpu_ns: stat.cpu_ns,
         pss: None,
-    }
-}
-
-/// Exit codes of orphans that came to us, until the tree notices that they are gone.
-#[derive(Debug, Default)]
-pub(crate) struct Reaped {
-    exits: BTreeMap<u32, Exit>,
-}
-
-impl Reaped {
-    /// More than this many unclaimed exits are forgotten: the tree learnt of those deaths another way.
-    const MOST: usize = 4096;
-
-    pub(crate) fn put(&mut self, pid: u32, exit: Exit) {
-        if self.exits.len() >= Self::MOST {
-            self.exits.clear();
-        }
-        self.exits.insert(pid, exit);
-    }
-
-    pub(crate) fn has(&self, pid: u32) -> bool {
-        self.exits.contains_key(&pid)
-    }
-
-    fn take(&mut self, pid: u32) -> Option<Exit> {
-        self.exits.remove(&pid)
     }
 }
 

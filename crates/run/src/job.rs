@@ -2,7 +2,6 @@
 
 use crate::checkpoints::{CHECKPOINT_VARIABLE, RESUME_VARIABLE, STEP_VARIABLE};
 use crate::isolation::Isolation;
-use lowtide_model::Exit;
 use nix::fcntl::OFlag;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -302,22 +301,5 @@ mod before_main {
 
     pub(super) fn broken_pipe() -> SigHandler {
         if IGNORED.load(Ordering::Relaxed) { SigHandler::SigIgn } else { SigHandler::SigDfl }
-    }
-}
-
-/// Collects one child that has ended, ours or an orphan's, if there is one.
-#[allow(unsafe_code, reason = "nix can't tell a death by a real-time signal, and would lose it")]
-pub(crate) fn reap_one() -> Option<(u32, Exit)> {
-    loop {
-        let mut status = 0;
-        // SAFETY: status lives through the call.
-        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
-        match u32::try_from(pid) {
-            Ok(0) => return None,
-            Ok(pid) if libc::WIFSIGNALED(status) => return Some((pid, Exit::Signal(libc::WTERMSIG(status)))),
-            Ok(pid) => return Some((pid, Exit::Code(libc::WEXITSTATUS(status)))),
-            Err(_) if nix::errno::Errno::last() == nix::errno::Errno::EINTR => {}
-            Err(_) => return None,
-        }
     }
 }

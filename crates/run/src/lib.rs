@@ -19,6 +19,7 @@ mod oom;
 mod pace;
 mod places;
 mod python;
+mod reaped;
 mod remote;
 mod rows;
 pub mod scanning;
@@ -113,6 +114,8 @@ pub struct Options {
     pub length: Option<Duration>,
     /// Processes the caller started for itself; they are not of the job.
     pub companions: Vec<u32>,
+    /// The one of them that passes the job's output on: it may still say a step when the job is gone.
+    pub relay: Option<u32>,
     /// The folder in which a process that is watched says its pages are; else its environment is asked.
     pub marks: Option<PathBuf>,
     /// Whether Python processes of the job get lowtide's agent: at their start, or while they run (3.14 and later).

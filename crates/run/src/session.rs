@@ -17,7 +17,7 @@ mod ways;
 
 use crate::anchor::{Anchors, View, Why};
 use crate::census::Censuses;
-use crate::crew::{Crew, Reaped};
+use crate::crew::Crew;
 use crate::gpu::GpuHelper;
 use crate::guard::{Guarded, Watch};
 use crate::history::History;
@@ -27,6 +27,7 @@ use crate::marks::Marks;
 use crate::oom::{OomCall, OomWatch};
 use crate::pace::{Gait, Pace};
 use crate::places::Places;
+use crate::reaped::Reaped;
 use crate::signals::{Forwarder, Signals};
 use crate::socket::ControlSocket;
 use crate::{Listener, Options, RunError};
@@ -232,6 +233,10 @@ impl Session<'_> {
     fn drain(&mut self, now: u64) {
         self.live.next_drain_ns = now + DRAIN_EVERY_NS;
         let changes = self.tree.update(&mut self.feed, now);
+        if changes.iter().any(|change| matches!(change, Change::Died { .. })) {
+            // Who is told dead can be waited for, and then more is known of it.
+            self.reap();
+        }
         let changes = self.with_exits(changes, now);
         self.take_changes(changes);
     }

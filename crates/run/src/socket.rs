@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 const MOST_CLIENTS: usize = 32;
 /// A client that has not read this much is dropped.
 const MOST_PENDING: usize = 4 << 20;
+/// A client of whom so many lines in a row could not be understood is no client of ours.
+const MOST_NONSENSE: u32 = 100;
 /// The socket's file name in the run's private folder.
 pub const SOCKET_NAME: &str = "control.sock";
 
@@ -57,6 +59,8 @@ struct Client {
     reader: LineReader,
     outgoing: Vec<u8>,
     follows: bool,
+    /// Lines in a row that could not be understood.
+    nonsense: u32,
     /// Close when everything is sent.
     last: bool,
     /// We are woken when it takes more.
@@ -105,6 +109,7 @@ impl ControlSocket {
                     reader,
                     outgoing: Vec::new(),
                     follows: false,
+                    nonsense: 0,
                     last: false,
                     armed: false,
                 });
@@ -158,11 +163,13 @@ impl ControlSocket {
 }
 
 impl Client {
-    /// Reads what arrived and answers it. False when the client is gone or speaks nonsense.
+    /// Reads what arrived and answers it. False when the client is gone. A line that can't be understood is answered as
+    /// that: a job that marks must not be cut off by one wrong mark.
     fn hear(&mut self, show: &mut impl FnMut(Wanted) -> Answer, heard: &mut Heard) -> bool {
         let stays = self.take_in();
         // Also of one that left: a shell writes its mark and goes.
         while let Some(message) = self.reader.next_ask() {
+            self.nonsense = if message.is_ok() { 0 } else { self.nonsense + 1 };
             match message {
                 Ok(Ask::Status) => {
                     self.last = true;
@@ -185,8 +192,10 @@ impl Client {
                 }
                 Err(error) => {
                     self.answer(&Answer::Error { text: error.to_string() });
-                    self.last = true;
-                    break;
+                    if self.nonsense >= MOST_NONSENSE {
+                        self.last = true;
+                        break;
+                    }
                 }
             }
         }
@@ -246,6 +255,7 @@ impl Drop for ControlSocket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
 
     /// Whether the socket wakes the loop at once.
     fn wakes(socket: &ControlSocket) -> bool {
@@ -283,5 +293,22 @@ mod tests {
         let said = socket.serve(|_| Answer::Marked).marks;
         assert_eq!(said.iter().map(|mark| mark.number).collect::<Vec<_>>(), [Some(7.0), Some(1.0)]);
         assert!(!wakes(&socket), "and it is forgotten");
+    }
+
+    #[test]
+    fn a_wrong_line_is_answered_and_the_next_mark_is_heard() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut socket = ControlSocket::listen(&folder.path().join("run")).unwrap();
+        let client = UnixStream::connect(folder.path().join("run").join(SOCKET_NAME)).unwrap();
+        let mut lines = BufReader::new(&client).lines();
+        (&client).write_all(b"mark step x y\n").unwrap();
+        assert!(socket.serve(|_| Answer::Marked).marks.is_empty());
+        assert!(lines.next().unwrap().unwrap().contains("not a mark"));
+        (&client).write_all(b"mark step 7\n").unwrap();
+        assert_eq!(socket.serve(|_| Answer::Marked).marks.len(), 1);
+        assert!(lines.next().unwrap().unwrap().contains("marked"));
+        (&client).write_all("GET / HTTP/1.1\n".repeat(MOST_NONSENSE as usize).as_bytes()).unwrap();
+        socket.serve(|_| Answer::Marked);
+        assert_eq!(lines.count(), MOST_NONSENSE as usize, "who speaks only nonsense is let go in the end");
     }
 }

@@ -83,6 +83,7 @@ fn options(folder: &std::path::Path) -> Options {
         version: "0".to_owned(),
         length: None,
         companions: Vec::new(),
+        relay: None,
         marks: None,
         agent: true,
         scans: true,

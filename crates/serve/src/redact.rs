@@ -6,10 +6,11 @@ pub(crate) fn word(word: &str) -> String {
         Some((flag, value)) if flag.starts_with('-') || !flag.contains('/') => (format!("{flag}="), value),
         Some(_) | None => (String::new(), word),
     };
-    if !value.contains('/') && !value.starts_with('~') {
+    let end = value.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    // A slash that stands alone divides.
+    if end.is_empty() || !value.contains('/') && !value.starts_with('~') {
         return word.to_owned();
     }
-    let end = value.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     if value.contains("://") { format!("{before}<address>") } else { format!("{before}<path>/{end}") }
 }
 
@@ -34,6 +35,12 @@ mod tests {
             ["/home/ada/venv/bin/python", "train.py", "--data=/mnt/secret/set", "--lr", "1e-4", "s3://b/x"];
         let told = command(&argv.map(str::to_owned));
         assert_eq!(told, "<path>/python train.py --data=<path>/set --lr 1e-4 <address>");
+    }
+
+    #[test]
+    fn a_slash_that_divides_is_no_folder() {
+        let sum = "one pass over the data is 663 / (2 x 4) = 83 steps";
+        assert_eq!(text(sum), sum);
     }
 
     proptest! {

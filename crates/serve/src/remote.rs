@@ -26,6 +26,10 @@ const EVERY: Duration = Duration::from_secs(10);
 const SHARE: u32 = 20;
 /// Time between two looks whether it ended.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long a recording may take to begin.
+const BEGINNING: Duration = Duration::from_secs(60);
+/// The shortest and the longest that a receiver may take to be reached at all.
+const REACH: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
 /// What may come back when a curve is asked for.
 const MOST_BYTES: u64 = 256 << 20;
 /// How far back a run is asked for.
@@ -125,8 +129,13 @@ pub fn send_file(file: &Path, address: &str, wait: Duration) -> Result<Sent, Rem
 }
 
 /// Sends what is new of a recording until its run ends. What can't be sent now goes with what comes next: facts are read
-/// again from the file, answers are kept as they were given.
-pub fn follow(file: &Path, address: &str, wait: Duration) -> Result<Sent, RemoteError> {
+/// again from the file, answers are kept as they were given. `pause` waits as long as it is told, or less.
+pub fn follow(
+    file: &Path,
+    address: &str,
+    wait: Duration,
+    pause: &mut dyn FnMut(Duration),
+) -> Result<Sent, RemoteError> {
     let (mut upto, mut sent, begun) = (i64::MIN, Sent::default(), Instant::now());
     let mut unsent = Unsent::default();
     loop {
@@ -148,13 +157,13 @@ pub fn follow(file: &Path, address: &str, wait: Duration) -> Result<Sent, Remote
                 }
             }
             // The recorder may not have begun yet.
-            Err(_) if begun.elapsed() < wait => std::thread::sleep(LOOK),
+            Err(_) if begun.elapsed() < wait.max(BEGINNING) => pause(LOOK),
             Err(error) => return Err(error.into()),
         }
         // A long run takes longer to read, and is read less often for it.
         let next = looked + EVERY.max(looked.elapsed() * SHARE);
         while Instant::now() < next && goes_on(file) {
-            std::thread::sleep(LOOK);
+            pause(LOOK);
         }
     }
 }
@@ -185,7 +194,7 @@ fn send(history: &[Series], address: &str, wait: Duration) -> Result<Sent, Remot
     let address = write_address(address);
     let mut sent = Sent { series: history.len(), ..Sent::default() };
     let mut refused: Option<RemoteError> = None;
-    let agent = agent();
+    let agent = agent(wait);
     let deadline = Instant::now() + wait;
     for batch in batches(history) {
         let samples = batch.iter().map(|series| series.samples.len()).sum();
@@ -218,9 +227,17 @@ fn batches(history: &[Series]) -> Vec<Vec<Series>> {
     times.chunks(BATCH).map(batch).collect()
 }
 
-fn agent() -> ureq::Agent {
+fn agent(wait: Duration) -> ureq::Agent {
     let config = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false);
-    config.build().into()
+    config.timeout_connect(Some(wait.clamp(REACH.0, REACH.1))).build().into()
+}
+
+/// Whether this is an address that can be sent to: of this protocol, with a host.
+pub fn is_address(text: &str) -> bool {
+    let parsed = text.parse::<ureq::http::Uri>();
+    parsed.is_ok_and(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty())
+    })
 }
 
 /// A bare address gets the path that all of them use.
@@ -280,7 +297,7 @@ fn post(
 /// Asks an engine for curves: any query of its API, or `http://HOST:PORT/?run=ID` for a run that was sent.
 pub fn ask(address: &str) -> Result<Vec<u8>, RemoteError> {
     let address = query_address(address);
-    let mut request = agent().get(&address);
+    let mut request = agent(PATIENCE).get(&address);
     if let Ok(token) = std::env::var(TOKEN) {
         request = request.header("authorization", format!("Bearer {token}"));
     }
@@ -315,6 +332,16 @@ mod tests {
         assert_eq!(write_address("http://vm:8428"), "http://vm:8428/api/v1/write");
         assert_eq!(write_address("http://vm:8428/"), "http://vm:8428/api/v1/write");
         assert_eq!(write_address("https://mimir/api/v1/push"), "https://mimir/api/v1/push");
+    }
+
+    #[test]
+    fn what_can_not_be_sent_to_is_no_address() {
+        for good in ["http://vm:8428", "https://mimir/api/v1/push", "http://[::1]:9/"] {
+            assert!(is_address(good), "{good}");
+        }
+        for bad in ["notaurl", "ftp://x", "vm:8428", "http://", "http:///x", "http://a b", ""] {
+            assert!(!is_address(bad), "{bad}");
+        }
     }
 
     #[test]

@@ -9,8 +9,8 @@ mod words;
 
 use crate::{Fits, Kind, RunVerdict};
 use lowtide_model::{Axis, Curve, Recording};
-pub use measure::{Key, Memory, Phase};
-use measure::{Measured, end_of, measure};
+pub use measure::{Key, Memory, Phase, Until};
+use measure::{Measured, end_of, has_seconds, measure};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Two-sided 95 % quantiles of Student's t for 1, 2, ... degrees of freedom.
@@ -119,13 +119,15 @@ pub struct Told {
 #[derive(Debug)]
 pub struct Measures {
     told: Told,
-    end: Option<(Axis, f64)>,
+    end: Option<Until>,
+    /// Whether it can be looked at over time.
+    has_seconds: bool,
     numbers: BTreeMap<Key, Measured>,
 }
 
 impl Measures {
     /// Looks at a run, up to a place where that is wanted.
-    pub fn of(run: &Compared<'_>, until: Option<f64>) -> Self {
+    pub fn of(run: &Compared<'_>, until: Option<Until>) -> Self {
         let main = &run.run.main;
         let told = Told {
             file: run.name.to_owned(),
@@ -133,7 +135,7 @@ impl Measures {
             outcome: main.outcome.is,
             headline: main.headline.clone(),
         };
-        Self { told, end: end_of(run), numbers: measure(run, until.unwrap_or(f64::INFINITY)) }
+        Self { told, end: end_of(run, until), has_seconds: has_seconds(run), numbers: measure(run, until) }
     }
 
     fn axis(&self) -> Option<Axis> {
@@ -154,18 +156,22 @@ pub fn compare(a: &[Compared<'_>], b: &[Compared<'_>]) -> Comparison {
 }
 
 /// Compares two sides whose runs are too large to be held together: `look` is asked for one after the other, those of
-/// side A first, and a second time where levels are compared up to a place.
+/// side A first, and again where not all of them tell steps, and where levels are compared up to a place.
 pub fn compare_by<E>(
     a: usize,
     b: usize,
-    mut look: impl FnMut(usize, Option<f64>) -> Result<Measures, E>,
+    mut look: impl FnMut(usize, Option<Until>) -> Result<Measures, E>,
 ) -> Result<Comparison, E> {
-    let mut runs = (0..a + b).map(|n| look(n, None)).collect::<Result<Vec<_>, E>>()?;
-    let cut = shorter_end(&runs);
-    if let Some((_, end)) = cut {
-        runs = (0..a + b).map(|n| look(n, Some(end))).collect::<Result<Vec<_>, E>>()?;
+    let mut all = |until| (0..a + b).map(|n| look(n, until)).collect::<Result<Vec<_>, E>>();
+    let mut runs = all(None)?;
+    if are_mixed(&runs) && runs.iter().all(|run| run.has_seconds) {
+        runs = all(Some((Axis::Seconds, f64::INFINITY)))?;
     }
-    let mixed_axes = runs.windows(2).any(|pair| pair[0].axis() != pair[1].axis());
+    let cut = shorter_end(&runs);
+    if cut.is_some() {
+        runs = all(cut)?;
+    }
+    let mixed_axes = are_mixed(&runs);
     let b = runs.split_off(a);
     Ok(Comparison {
         differences: differences(&runs, &b),
@@ -175,6 +181,10 @@ pub fn compare_by<E>(
         cut,
         mixed_axes,
     })
+}
+
+fn are_mixed(runs: &[Measures]) -> bool {
+    runs.windows(2).any(|pair| pair[0].axis() != pair[1].axis())
 }
 
 fn differences(a: &[Measures], b: &[Measures]) -> Vec<Difference> {
@@ -194,8 +204,8 @@ fn differences(a: &[Measures], b: &[Measures]) -> Vec<Difference> {
 }
 
 /// Levels are compared where all runs still have some: growth that one run had no time for is no difference.
-fn shorter_end(runs: &[Measures]) -> Option<(Axis, f64)> {
-    let ends: Vec<(Axis, f64)> = runs.iter().filter_map(|run| run.end).collect();
+fn shorter_end(runs: &[Measures]) -> Option<Until> {
+    let ends: Vec<Until> = runs.iter().filter_map(|run| run.end).collect();
     let (axis, _) = *ends.first()?;
     let shortest = ends.iter().map(|end| end.1).fold(f64::INFINITY, f64::min);
     let longest = ends.iter().map(|end| end.1).fold(f64::NEG_INFINITY, f64::max);

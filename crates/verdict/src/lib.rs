@@ -50,7 +50,8 @@ mod words;
 
 pub use budget::Fill;
 pub use compare::{
-    Compared, Comparison, Difference, Key, Measures, Memory, Phase, Side, Source, Told, compare, compare_by,
+    Compared, Comparison, Difference, Key, Measures, Memory, Phase, Side, Source, Told, Until, compare,
+    compare_by,
 };
 pub use curve::{judge, judge_running};
 pub use fleet::{Member, rank_among, rank_of, who_differs};

@@ -102,6 +102,19 @@ pub fn summarize(recording: &Recording) -> Summary {
     let own = own_cgroup(recording).map(|levels| course(&levels));
     let end =
         recording.meta.ended.or_else(|| recording.samples.last().map(|row| row.tick)).unwrap_or_default();
+    Summary {
+        seconds: end.seconds(),
+        processes: recording.processes.len() as u64,
+        total: own.unwrap_or_else(|| course_of(&totals)),
+        peak_low_bytes: own.map_or_else(|| most(|estimate| estimate.low), |own| own.peak_bytes),
+        peak_high_bytes: own.map_or_else(|| most(|estimate| estimate.high), |own| own.peak_bytes),
+        rss_sum_peak_bytes: most(|estimate| estimate.rss_sum),
+        roles: role_summaries(recording),
+    }
+}
+
+/// The tree over time, every shared page counted once.
+fn course_of(totals: &[(Tick, Estimate, usize)]) -> Course {
     let level = |(tick, estimate, living): &(Tick, Estimate, usize)| Level {
         tick: *tick,
         since: *tick,
@@ -110,15 +123,13 @@ pub fn summarize(recording: &Recording) -> Summary {
         now: estimate.bytes,
         living: *living,
     };
-    Summary {
-        seconds: end.seconds(),
-        processes: recording.processes.len() as u64,
-        total: own.unwrap_or_else(|| course(&totals.iter().map(level).collect::<Vec<_>>())),
-        peak_low_bytes: own.map_or_else(|| most(|estimate| estimate.low), |own| own.peak_bytes),
-        peak_high_bytes: own.map_or_else(|| most(|estimate| estimate.high), |own| own.peak_bytes),
-        rss_sum_peak_bytes: most(|estimate| estimate.rss_sum),
-        roles: role_summaries(recording),
-    }
+    course(&totals.iter().map(level).collect::<Vec<_>>())
+}
+
+/// The most that the tree held, as its summary tells it.
+fn tree_peak(recording: &Recording) -> Bytes {
+    let own = own_cgroup(recording).map(|levels| course(&levels));
+    own.unwrap_or_else(|| course_of(&tree_totals(recording))).peak_bytes
 }
 
 /// What was left of a limit when least was, as far as rows tell; else what was left when it was last looked at.
@@ -133,7 +144,7 @@ pub fn least_left(recording: &Recording, held: &LimitHeld) -> Bytes {
         }
         LimitKind::Host => recording.host.iter().map(|row| row.total.saturating_sub(row.available.min)).max(),
         LimitKind::DevShm => recording.host.iter().filter_map(|row| row.dev_shm_used).max(),
-        LimitKind::Slurm | LimitKind::Asked => None,
+        LimitKind::Slurm | LimitKind::Asked => Some(tree_peak(recording)),
     };
     held.limit.saturating_sub(held.used.max(most.unwrap_or_default()))
 }
@@ -420,6 +431,13 @@ mod tests {
         let own = held(LimitKind::AddressSpace { process: key(1) });
         assert_eq!(least_left(&recording, &own), Bytes::from_mib(50));
         assert_eq!(least_left(&recording, &held(LimitKind::Slurm)), Bytes::from_mib(700));
+        let spike = Recording {
+            samples: vec![row(1, 0, 100), row(1, 1, 811), row(1, 2, 200)],
+            ..Recording::default()
+        };
+        for kind in [LimitKind::Slurm, LimitKind::Asked] {
+            assert_eq!(least_left(&spike, &held(kind)), Bytes::from_mib(89), "these hold the whole tree");
+        }
     }
 
     #[test]

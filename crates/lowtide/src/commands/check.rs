@@ -221,7 +221,7 @@ fn max(most: Bytes, steps: Option<StepRange>, answer: &Answer) -> Found {
 fn peak_of(recording: &Recording) -> Option<Bytes> {
     let seen = (!recording.samples.is_empty()).then(|| summarize(recording).total.peak_bytes);
     let kernel = recording.processes.iter().filter_map(|process| process.peak_rss).max();
-    seen.max(kernel)
+    seen.max(kernel).max(recording.meta.job_peak_bytes.map(Bytes))
 }
 
 fn max_range(most: Bytes, steps: Option<StepRange>, answer: &Answer) -> Found {

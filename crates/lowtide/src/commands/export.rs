@@ -4,9 +4,12 @@ use crate::cli::{ExportArgs, ExportTo};
 use crate::failure::Failure;
 use crate::render;
 use lowtide_serve::remote;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{BufWriter, ErrorKind, Stdin, Write};
+use std::os::fd::AsFd as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 pub(crate) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     if let (ExportTo::RemoteWrite, Some(url)) = (args.to, &args.url) {
@@ -39,7 +42,8 @@ pub(crate) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
 fn send(args: &ExportArgs, url: &str) -> Result<ExitCode, Failure> {
     let hint = "send it again when the receiver is well: what it has already changes nothing";
     let sent = if args.follow {
-        remote::follow(&args.file, url, args.wait)
+        let mut told = args.until_closed.then(std::io::stdin);
+        remote::follow(&args.file, url, args.wait, &mut |pause| wait(&mut told, pause))
     } else {
         remote::send_file(&args.file, url, args.wait)
     };
@@ -47,4 +51,16 @@ fn send(args: &ExportArgs, url: &str) -> Result<ExitCode, Failure> {
     let words = format!("{} samples of {} series in {} requests\n", sent.samples, sent.series, sent.requests);
     render::say(&words)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits, but not beyond the moment in which whoever started us closes our standard input.
+fn wait(told: &mut Option<Stdin>, pause: Duration) {
+    let Some(input) = told else {
+        return std::thread::sleep(pause);
+    };
+    let timeout = PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX);
+    let closed = poll(&mut [PollFd::new(input.as_fd(), PollFlags::POLLIN)], timeout);
+    if closed.is_ok_and(|ready| ready > 0) {
+        *told = None;
+    }
 }

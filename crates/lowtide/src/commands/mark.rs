@@ -62,8 +62,13 @@ fn connect(run: Option<&str>) -> Result<UnixStream, Failure> {
             .hint("run it inside a job of `lowtide run`, or name one: --run PID or --run ID")
     };
     if let Some(run) = run {
-        let found = watch::running().into_iter().find(|one| one.is_called(run)).ok_or_else(none)?;
-        return UnixStream::connect(&found.socket).map_err(|error| none().because(error));
+        let nobody = || {
+            Failure::new(format!("no run that is recorded now is called `{run}`")).hint(
+                "`lowtide watch` lists them; --run takes a run's id, its recorder's pid or a process of it",
+            )
+        };
+        let found = watch::running().into_iter().find(|one| one.is_called(run)).ok_or_else(nobody)?;
+        return UnixStream::connect(&found.socket).map_err(|error| nobody().because(error));
     }
     let named = std::env::var_os(SOCKET_VARIABLE).map(PathBuf::from);
     if let Some(stream) = named.and_then(|path| patiently(&path)) {

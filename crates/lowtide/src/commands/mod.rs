@@ -10,6 +10,7 @@ pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod gpu_helper;
 mod guarding;
+pub(crate) mod help;
 pub(crate) mod list;
 pub(crate) mod man;
 pub(crate) mod mark;

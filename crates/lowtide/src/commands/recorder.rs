@@ -62,6 +62,7 @@ pub(crate) fn options(args: &RecordingArgs, program: &str) -> Result<Options, Fa
         version: env!("CARGO_PKG_VERSION").to_owned(),
         length: None,
         companions: Vec::new(),
+        relay: None,
         marks: None,
         agent: false,
         scans: !args.no_scan,

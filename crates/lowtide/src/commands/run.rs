@@ -22,13 +22,15 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     options.guard = guarding::options(&args.guarding, &args.command)?;
     options.isolate = args.guarding.isolate.then_some(Isolate { max: args.guarding.max });
     let (terminal, relay) = relayed(&args, &options)?;
-    options.companions.extend(relay.as_ref().map(Child::id));
-    let pusher = args.push.as_deref().map(|url| push::start(&options.out, url)).transpose()?;
+    options.relay = relay.as_ref().map(Child::id);
+    options.companions.extend(options.relay);
+    let mut pusher = args.push.as_deref().map(|url| push::start(&options.out, url)).transpose()?;
     options.companions.extend(pusher.as_ref().map(push::Pusher::pid));
     let mut console = Console::new(args.recording.quiet || args.screen);
     let job = JobSpec { argv: args.command, terminal };
     let finished = lowtide_run::run(job, &options, &mut console);
     console.end();
+    pusher.iter_mut().for_each(push::Pusher::run_ended);
     let survived = finished.as_ref().is_ok_and(|finished| !finished.survivors.is_empty());
     if let Some(mut relay) = relay.filter(|_| args.screen || !survived) {
         // It ends when the job has closed its side; what it still has to show comes before our words. Output of
@@ -38,9 +40,9 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let finished = finished.map_err(|error| match error {
         RunError::Isolation(_) => Failure::from(error)
             .hint("run as root, or where systemd gives this user a session, or leave --isolate out"),
-        RunError::Start(_) | RunError::Store(_) | RunError::Wait(_) | RunError::NoProcess { .. } => {
-            error.into()
-        }
+        RunError::Store(_) => Failure::from(error)
+            .hint("the command was not started; --out FILE writes the recording somewhere else"),
+        RunError::Start(_) | RunError::Wait(_) | RunError::NoProcess { .. } => error.into(),
     })?;
     if let Ok(path) = &finished.recording
         && std::path::absolute(&options.out).is_ok_and(|asked| asked != *path)

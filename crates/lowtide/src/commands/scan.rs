@@ -105,6 +105,12 @@ struct Source {
 
 impl Source {
     fn of(pid: u32, args: &ScanArgs) -> Result<Self, Failure> {
+        let stat = lowtide_probe::stat_of(&lowtide_probe::Root::live(), pid).known();
+        if stat.is_some_and(|stat| stat.is_kernel_thread()) {
+            return Err(Failure::new(format!(
+                "process {pid} is a thread of the kernel: it holds no memory of its own"
+            )));
+        }
         let recorder = running().into_iter().find(|run| run.holds(pid));
         let pid = recorder.as_ref().map_or(pid, |run| run.meant(pid));
         let program = recorder::own_program()?;

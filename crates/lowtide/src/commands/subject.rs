@@ -19,6 +19,8 @@ const DEEPEST: usize = 3;
 const MOST_INPUT_BYTES: u64 = 1 << 30;
 /// How every recording begins.
 const SQLITE: &[u8] = b"SQLite format 3\0";
+/// What `--x` may be without standing in the file.
+const KNOWN_X: [&str; 7] = ["sample", "step", "steps", "epoch", "time", "seconds", "wall_time"];
 /// Ends of names that may hold a curve; a folder also holds weights, pictures and code.
 const MAY_HOLD_A_CURVE: [&str; 9] = ["tide", "json", "jsonl", "csv", "tsv", "txt", "log", "dat", "out"];
 
@@ -114,7 +116,7 @@ fn read_folder(folder: &Path, hints: &Hints, out: &mut Gathered) -> Result<(), F
     for file in &files {
         match read(file, hints) {
             Ok(found) => out.subjects.extend(found),
-            Err(failure) => out.passed_over.push(failure.what().to_owned()),
+            Err(failure) => out.passed_over.push(failure.sentence()),
         }
     }
     if out.subjects.len() == before {
@@ -156,6 +158,7 @@ fn may_hold_a_curve(name: &str) -> bool {
 fn read(file: &Path, hints: &Hints) -> Result<Vec<Subject>, Failure> {
     let label = file.display().to_string();
     if is_recording(file) {
+        refuse_hints(&label, hints)?;
         let recording = lowtide_store::open(file)?.recording()?;
         return Ok(vec![Subject {
             label,
@@ -167,7 +170,11 @@ fn read(file: &Path, hints: &Hints) -> Result<Vec<Subject>, Failure> {
     let curves = match address(file) {
         Some(address) => import::parse(Path::new("answer"), &remote::ask(address)?, hints)?,
         None if file == Path::new("-") => from_standard_input(hints)?,
-        None => import::read(file, hints)?,
+        None => {
+            let curves = import::read(file, hints)?;
+            hold_to_x(file, hints)?;
+            curves
+        }
     };
     let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let several = curves.len() > 1;
@@ -183,6 +190,38 @@ fn read(file: &Path, hints: &Hints) -> Result<Vec<Subject>, Failure> {
         running: false,
     };
     Ok(curves.into_iter().map(subject).collect())
+}
+
+/// A recording says by itself what is what.
+fn refuse_hints(label: &str, hints: &Hints) -> Result<(), Failure> {
+    let given = [("--x", &hints.x), ("--y", &hints.y), ("--unit", &hints.unit)];
+    match given.iter().find(|(_, value)| value.is_some()) {
+        Some((flag, _)) => {
+            Err(Failure::new(format!("{flag} says nothing of {label}, a recording of lowtide's"))
+                .hint("leave it out: it is for files of other tools"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What x is can only be told by a name that is in the file, or by a word that needs none there.
+fn hold_to_x(file: &Path, hints: &Hints) -> Result<(), Failure> {
+    let Some(x) = hints.x.as_deref() else { return Ok(()) };
+    let letters = |bytes: &[u8]| -> Vec<u8> {
+        bytes.iter().filter(|byte| byte.is_ascii_alphanumeric()).map(u8::to_ascii_lowercase).collect()
+    };
+    let wanted = letters(x.as_bytes());
+    // A pipe was read once and is empty now.
+    if !file.is_file() || wanted.is_empty() || KNOWN_X.contains(&x.to_ascii_lowercase().as_str()) {
+        return Ok(());
+    }
+    let bytes = std::fs::read(file).map_err(|error| Failure::new("cannot read it again").because(error))?;
+    if letters(&bytes).windows(wanted.len()).any(|part| part == wanted) {
+        return Ok(());
+    }
+    let known = KNOWN_X.join(", ");
+    Err(Failure::new(format!("nothing in {} is named `{x}`, so it can't be x", file.display()))
+        .hint(format!("give --x a name that stands in the file, or one of {known}; or leave it out")))
 }
 
 /// A file that is the address of a metrics engine.

@@ -33,9 +33,37 @@ impl Ending<'_> {
         }
         text.push_str(&self.verdict());
         text.push_str(&self.finished.guarded.as_ref().map(guarded::text).unwrap_or_default());
-        text.push_str(&self.roles());
+        if !self.saw_nothing() {
+            text.push_str(&self.roles());
+        }
         text.push_str(&self.facts());
         text
+    }
+
+    /// Whether it was over before anything of its memory was read: that is not known then, and not 0.
+    fn saw_nothing(&self) -> bool {
+        self.told.recording.samples.is_empty()
+            && self.told.summary.total == lowtide_verdict::Course::default()
+    }
+
+    fn peak_words(&self) -> String {
+        if !self.saw_nothing() {
+            return peak_words(&self.told.summary);
+        }
+        let kernel = self.told.recording.meta.job_peak_bytes.map(Bytes);
+        let kernel = kernel.map(|peak| format!("; one process held up to {peak}, as the kernel tells"));
+        format!("not known: it ended before its first sample{}", kernel.unwrap_or_default())
+    }
+
+    /// The summary for programs, with nothing where nothing is known.
+    fn summary_json(&self) -> serde_json::Value {
+        let mut summary = serde_json::json!(self.told.summary);
+        if self.saw_nothing() {
+            for unknown in ["total", "peak_low_bytes", "peak_high_bytes", "rss_sum_peak_bytes"] {
+                summary[unknown] = serde_json::Value::Null;
+            }
+        }
+        summary
     }
 
     /// The answer, with the lines that bear it. `lowtide explain` says the rest.
@@ -123,7 +151,7 @@ impl Ending<'_> {
         if let Some(words) = mark_words(&lowtide_verdict::tally(recording)) {
             line("marks", words);
         }
-        line("tree peak", peak_words(summary));
+        line("tree peak", self.peak_words());
         if let Some(held) = recording.limits.first() {
             let (left, limit) = (lowtide_verdict::least_left(recording, held), held.limit);
             line("limit", format!("{left} were left of {limit} ({}) when least was", limit_name(held)));
@@ -150,7 +178,7 @@ impl Ending<'_> {
 
     /// For programs.
     pub(crate) fn json(&self) -> serde_json::Value {
-        let (recording, summary) = (&self.told.recording, &self.told.summary);
+        let recording = &self.told.recording;
         let survivor = |(key, command): &(lowtide_model::ProcKey, String)| serde_json::json!({"process": key, "command": command});
         serde_json::json!({
             "schema": "lowtide.summary/1",
@@ -163,7 +191,7 @@ impl Ending<'_> {
             "oom": self.finished.ooms,
             "guard": self.finished.guarded,
             "survivors": self.finished.survivors.iter().map(survivor).collect::<Vec<_>>(),
-            "summary": summary,
+            "summary": self.summary_json(),
             "marks": lowtide_verdict::tally(recording),
             "verdict": self.told.verdict.main,
             "findings": self.told.verdict.findings,

@@ -3,6 +3,7 @@
 use super::plain;
 use super::table::{Align, Table};
 use crate::duration;
+use crate::failure::Failure;
 use lowtide_model::{Bytes, RunState};
 use lowtide_store::Listed;
 use std::fmt::Write as _;
@@ -58,7 +59,7 @@ pub(crate) fn list_text(dir: &Path, listed: &[ListedRun]) -> String {
                 table.row(vec![started(run.meta.started_unix_ns), state, length, peak, command, file]);
             }
             Err(error) => {
-                let _ = writeln!(notes, "  unreadable: {file}: {error}");
+                let _ = writeln!(notes, "  unreadable: {file}: {}", Failure::from(error).sentence());
             }
         }
     }
@@ -72,7 +73,7 @@ pub(crate) fn list_json(listed: &[ListedRun]) -> String {
             "started_unix_ns": run.meta.started_unix_ns, "seconds": run.length.as_secs_f64(),
             "peak_bytes": peak, "state": run.state, "note": note,
         }),
-        Err(error) => serde_json::json!({"file": one.path, "error": error.to_string()}),
+        Err(error) => serde_json::json!({"file": one.path, "error": Failure::from(error).sentence()}),
     };
     listed.iter().map(|one| format!("{}\n", line(one))).collect()
 }

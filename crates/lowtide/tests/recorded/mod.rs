@@ -21,8 +21,10 @@ pub(crate) struct Job {
     pub(crate) gpu_mib: Option<u64>,
     pub(crate) seconds: u64,
     pub(crate) rank: Option<u32>,
-    /// Steps a second, told by marks.
+    /// A step a second, told by marks.
     pub(crate) steps: bool,
+    /// ... or one in so many seconds.
+    pub(crate) step_seconds: u64,
     /// Whether rows are written as a recorder does: when something moves, or every 30 seconds.
     pub(crate) thinned: bool,
     /// The charge of its cgroup at the end, of 1,000 MiB.
@@ -41,6 +43,7 @@ impl Default for Job {
             seconds: 240,
             rank: None,
             steps: false,
+            step_seconds: 1,
             thinned: false,
             charge_mib: None,
             state: RunState::Finished,
@@ -187,8 +190,9 @@ impl Job {
             if let Some(gpu_mib) = self.gpu_mib {
                 writer.push(Entry::Gpu(gpu(second, gpu_mib)));
             }
-            if self.steps {
-                writer.push(Entry::Mark(mark(second)));
+            if self.steps && second.is_multiple_of(self.step_seconds) {
+                let tick = Tick(second * 1_000_000_000);
+                writer.push(Entry::Mark(Mark { tick, ..mark(second / self.step_seconds) }));
             }
             if let Some(charge) = self.charge_mib {
                 let before = if second + 1 == self.seconds { charge } else { charge / 2 };

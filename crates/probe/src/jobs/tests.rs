@@ -84,3 +84,39 @@ fn a_tree_that_bites_its_own_tail_ends() {
     assert!(heavy_descendant(fake.root(), 5).is_some());
     assert!(candidates(fake.root()).len() <= 2);
 }
+
+/// A VM's own init that is no known one, with a server below it that started, long after itself, a shell script and in
+/// it a Python job.
+#[test]
+fn what_a_job_was_started_by_does_not_count_its_memory_and_python_comes_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let fake = FakeProc::at(dir.path()).unwrap();
+    let mib = Bytes::from_mib;
+    let late = 100 * LAUNCH_TICKS;
+    fake.process(1).parent(0).comm("vm-init").argv(&["/vm-init"]).rss(mib(15)).write().unwrap();
+    fake.process(5)
+        .parent(1)
+        .comm("server")
+        .argv(&["server"])
+        .execed()
+        .started(late)
+        .rss(mib(9))
+        .write()
+        .unwrap();
+    let script = fake.process(20).parent(5).comm("sh").argv(&["sh", "train.sh"]).execed().started(2 * late);
+    script.rss(mib(1)).write().unwrap();
+    let python =
+        fake.process(21).parent(20).comm("python3").argv(&["python3", "train.py"]).execed().started(2 * late);
+    python.rss(mib(300)).write().unwrap();
+    fake.process(30)
+        .parent(5)
+        .comm("db")
+        .argv(&["db"])
+        .execed()
+        .started(3 * late)
+        .rss(mib(900))
+        .write()
+        .unwrap();
+    let found: Vec<u32> = candidates(fake.root()).iter().map(|job| job.key.pid).collect();
+    assert_eq!(found, [20, 30], "neither init nor the server");
+}

@@ -67,7 +67,7 @@ impl Session<'_> {
 
     fn relay_lives(&self) -> bool {
         let lives = |pid: &u32| stat_of(&Root::live(), *pid).known().is_some_and(|stat| !stat.is_dead());
-        self.options.companions.iter().any(lives)
+        self.options.relay.as_ref().is_some_and(lives)
     }
 
     /// The command's own death, for a feed that could not tell it or has not yet.
@@ -109,6 +109,7 @@ impl Session<'_> {
         meta.state = Some(RunState::Finished);
         meta.stall_ns = self.live.stall().as_nanos() as u64;
         meta.own_cpu_ns = self.live.own_cpu_ns();
+        meta.job_peak_bytes = self.crew.waited_peak().map(|peak| peak.0);
         meta.own_peak_bytes = snapshot::own_peak().0;
         meta.dropped_rows = self.writer.health().dropped_rows;
         let closed = self.writer.finish(meta);

@@ -4,6 +4,7 @@
 
 use super::{Session, Subject};
 use crate::hooks::HookWhen;
+use crate::reaped::reap_one;
 use crate::signals::Passed;
 use lowtide_model::EventKind;
 use lowtide_probe::clock::boot_ns;
@@ -140,10 +141,10 @@ impl Session<'_> {
 
     /// Collects every child that ended: the job, orphans that came to us, helpers of our own.
     pub(super) fn reap(&mut self) {
-        while let Some((pid, exit)) = crate::job::reap_one() {
-            self.live.reaped.put(pid, exit);
+        while let Some((pid, reap)) = reap_one() {
+            self.live.reaped.put(pid, reap);
             if pid == self.live.root.pid && matches!(self.subject, Subject::Job(_)) {
-                self.live.exit = Some(exit);
+                self.live.exit = Some(reap.exit);
             }
         }
         self.hooks.reap();

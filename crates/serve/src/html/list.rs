@@ -87,7 +87,7 @@ fn row(run: &Summary, listed: &Listed) -> Markup {
             td { @if let Some(kind) = run.verdict { (verdict_badge(kind)) } }
             td { @if let Some(is) = run.outcome { (outcome_badge(is)) } }
             td { @if !run.spark.is_empty() { (crate::figure::spark(&run.spark, run.limit_bytes)) } }
-            td.n { (Bytes::from_f64(run.peak_bytes)) @if let Some(limit) = run.limit_bytes { span.small.line { "of " (Bytes::from_f64(limit)) } } }
+            td.n { @if let Some(peak) = run.peak_bytes { (Bytes::from_f64(peak)) } @if let Some(limit) = run.limit_bytes { span.small.line { "of " (Bytes::from_f64(limit)) } } }
             td.n { (duration(run.seconds)) }
             td { @if run.started_unix_ns > 0 { (moment(run.started_unix_ns)) } span.small.line { (run.host) } }
         }

@@ -7,7 +7,7 @@ use super::summary::Judged;
 use crate::html::compared::Side;
 use axum::http::StatusCode;
 use axum::response::Response;
-use lowtide_verdict::{Compared, Comparison, Measures, Source, compare_by};
+use lowtide_verdict::{Compared, Comparison, Measures, Source, Until, compare_by};
 use std::path::PathBuf;
 
 /// The runs that were picked in the list or put on a side: `a=ID`, `b=ID`, `side=a:ID`, `pick=ID`.
@@ -69,7 +69,7 @@ pub(super) async fn compare(
 
 fn measures(
     (id, path): &(String, PathBuf),
-    until: Option<f64>,
+    until: Option<Until>,
 ) -> Result<Measures, lowtide_store::StoreError> {
     let judged = Judged::read(path)?;
     let run =

@@ -104,7 +104,7 @@ fn sort(runs: &mut [Arc<Summary>], by: &str) {
     let running = |run: &Summary| u8::from(run.state != Some(RunState::Running));
     match by {
         "name" => runs.sort_by(|a, b| a.name.cmp(&b.name)),
-        "peak" => runs.sort_by(|a, b| b.peak_bytes.total_cmp(&a.peak_bytes)),
+        "peak" => runs.sort_by(|a, b| b.peak_bytes.unwrap_or(-1.0).total_cmp(&a.peak_bytes.unwrap_or(-1.0))),
         "length" => runs.sort_by(|a, b| b.seconds.total_cmp(&a.seconds)),
         "oldest" => runs.sort_by_key(|run| run.started_unix_ns),
         // Newest first, those that go on before all others.

@@ -123,7 +123,7 @@ impl Disk {
         };
         // The place that was asked for has to take a first copy, or the user learns it now.
         disk.copy_if_due(None);
-        match disk.trouble() {
+        match disk.refusal().map(str::to_owned) {
             Some(why) => Err(disk.give_up(&why)),
             None => Ok(disk),
         }
@@ -134,17 +134,25 @@ impl Disk {
         files::remove(&self.file);
         files::remove(&self.asked);
         StoreError::Io {
-            doing: "copy a recording to",
+            doing: "write a recording to",
             path: self.asked,
             source: std::io::Error::other(why.to_owned()),
         }
     }
 
-    fn trouble(&self) -> Option<String> {
+    /// Why the asked place did not take the last copy.
+    fn refusal(&self) -> Option<&str> {
         match &self.place {
             Place::Direct { .. } => None,
-            Place::Scratch(copies) => copies.trouble.clone(),
+            Place::Scratch(copies) => copies.trouble.as_deref(),
         }
+    }
+
+    /// The same of a recording that goes on all the same.
+    fn trouble(&self) -> Option<String> {
+        let (asked, scratch) = (self.asked.display(), self.file.display());
+        let words = |why| format!("cannot write {asked}: {why}; the recording goes on in {scratch}");
+        self.refusal().map(words)
     }
 
     pub(crate) fn snapshot_every(&self) -> Option<Duration> {
@@ -273,9 +281,7 @@ impl Disk {
                 copies.trouble = None;
             }
             Err(why) => {
-                let (asked, scratch) = (self.asked.display(), self.file.display());
-                copies.trouble =
-                    Some(format!("cannot write {asked}: {why}; the recording goes on in {scratch}"));
+                copies.trouble = Some(why);
                 copies.next = Instant::now() + COPY_RETRY.min(copies.every);
                 // What an earlier copy held may be gone with its folder.
                 copies.holds = copies.holds.filter(|_| self.asked.exists());

@@ -1,6 +1,7 @@
 //! The numbers of one run that can be compared: role by role, one kind of memory at a time, phase by phase.
 
 use super::{Compared, Source};
+use crate::marks::Marks;
 use crate::{Point, Trace, Verdict, tree_totals};
 use lowtide_model::{Axis, Bytes, ProcKey, Recording, Role, SampleRow, Tick};
 use std::collections::BTreeMap;
@@ -9,6 +10,8 @@ use std::collections::BTreeMap;
 const START: f64 = 0.1;
 /// The end is this last part of it.
 const END: f64 = 0.25;
+/// Levels over steps are taken at so many places, evenly: a slower run has more samples a step.
+const PLACES: usize = 200;
 /// Fewer values than this show no scatter of their own.
 const FEW: usize = 4;
 
@@ -77,35 +80,46 @@ pub(super) struct Measured {
     pub(super) error: f64,
 }
 
+/// Up to where a run is looked at, and on which axis.
+pub type Until = (Axis, f64);
+
 /// Where a run ends, on the axis its levels are measured over.
-pub(super) fn end_of(run: &Compared<'_>) -> Option<(Axis, f64)> {
+pub(super) fn end_of(run: &Compared<'_>, until: Option<Until>) -> Option<Until> {
     match run.what {
         Source::Curve(curve) => Some((curve.axis, Trace::of_curve(curve).ends()?.1)),
-        Source::Recording(recording) => Some((Axis::Seconds, recording.samples.last()?.tick.seconds())),
+        Source::Recording(recording) => {
+            let whose = Whose::of(recording, run, until);
+            Some((whose.axis(), whose.place(recording.samples.last()?.tick)?))
+        }
+    }
+}
+
+/// Whether a run can be measured over time.
+pub(super) fn has_seconds(run: &Compared<'_>) -> bool {
+    match run.what {
+        Source::Curve(curve) => curve.axis == Axis::Seconds,
+        Source::Recording(_) => true,
     }
 }
 
 /// All numbers of a run, looked at up to this place.
-pub(super) fn measure(run: &Compared<'_>, until: f64) -> BTreeMap<Key, Measured> {
+pub(super) fn measure(run: &Compared<'_>, until: Option<Until>) -> BTreeMap<Key, Measured> {
     let mut out = BTreeMap::new();
     match run.what {
         Source::Curve(curve) => {
-            phases(None, Memory::All, Trace::of_curve(curve).between(f64::NEG_INFINITY, until), &mut out);
+            let end = until.map_or(f64::INFINITY, |(_, end)| end);
+            phases(None, Memory::All, Trace::of_curve(curve).between(f64::NEG_INFINITY, end), &mut out);
         }
         Source::Recording(recording) => {
-            let tree = tree_totals(recording).into_iter().map(|(tick, total, _)| level(tick, total.bytes));
-            let tree: Vec<Point> = tree.take_while(|point| point.x <= until).collect();
-            phases(None, Memory::All, &tree, &mut out);
-            by_role(recording, run, until, &mut out);
+            let whose = Whose::of(recording, run, until);
+            let tree = tree_totals(recording).into_iter();
+            let tree = tree.filter_map(|(tick, total, _)| whose.level(tick, total.bytes));
+            phases(None, Memory::All, &whose.evenly(tree.collect()), &mut out);
+            by_role(&whose, run, &mut out);
         }
     }
     rates(run, &mut out);
     out
-}
-
-fn level(tick: Tick, bytes: Bytes) -> Point {
-    let value = bytes.as_f64();
-    Point { x: tick.seconds(), low: value, high: value, last: value }
 }
 
 /// Start, growth, end and peak of one curve.
@@ -164,10 +178,8 @@ fn jitter(points: &[Point]) -> f64 {
 type Pick = fn(&SampleRow) -> Option<Bytes>;
 
 /// Sums over the processes of a role, for each kind of memory that is known.
-fn by_role(recording: &Recording, run: &Compared<'_>, until: f64, out: &mut BTreeMap<Key, Measured>) {
-    let last = recording.samples.last().map_or(Tick::START, |row| row.tick);
-    let of =
-        Whose { recording, last: if until.is_finite() { last.min(Tick::from_seconds(until)) } else { last } };
+fn by_role(whose: &Whose<'_>, run: &Compared<'_>, out: &mut BTreeMap<Key, Measured>) {
+    let recording = whose.recording;
     let roles: BTreeMap<ProcKey, Role> = run.run.roles.iter().map(|r| (r.process, r.role)).collect();
     let kinds: [(Memory, Pick); 4] = [
         (Memory::Anon, |row| row.anon.map(|anon| anon.last)),
@@ -177,19 +189,68 @@ fn by_role(recording: &Recording, run: &Compared<'_>, until: f64, out: &mut BTre
     ];
     for (memory, pick) in kinds {
         let values = recording.samples.iter().filter_map(|row| Some((row.tick, row.process, pick(row)?)));
-        of.summed(&roles, memory, values.collect(), out);
+        whose.summed(&roles, memory, values.collect(), out);
     }
     let gpu = recording.gpus.iter().filter_map(|row| Some((row.tick, row.process?, row.used.last)));
-    of.summed(&roles, Memory::Gpu, gpu.collect(), out);
+    whose.summed(&roles, Memory::Gpu, gpu.collect(), out);
 }
 
-/// A recording up to a moment.
+/// A recording up to a place. Its moments lie at steps where it is judged by them, so that a run that is only slower is
+/// no other run; else at seconds.
 struct Whose<'a> {
     recording: &'a Recording,
-    last: Tick,
+    steps: Option<Marks>,
+    until: f64,
 }
 
-impl Whose<'_> {
+impl<'a> Whose<'a> {
+    fn of(recording: &'a Recording, run: &Compared<'_>, until: Option<Until>) -> Self {
+        let axis = until.map_or(run.run.main.drawing.axis, |(axis, _)| axis);
+        let mut marks = Marks::default();
+        recording.marks.iter().for_each(|mark| marks.push(mark));
+        let steps = Some(marks).filter(|marks| axis == Axis::Step && marks.newest_step().is_some());
+        Self { recording, steps, until: until.map_or(f64::INFINITY, |(_, end)| end) }
+    }
+
+    fn axis(&self) -> Axis {
+        if self.steps.is_some() { Axis::Step } else { Axis::Seconds }
+    }
+
+    /// None before the first step. What comes after the last one is still at it.
+    fn place(&self, tick: Tick) -> Option<f64> {
+        let second = tick.seconds();
+        let Some(steps) = &self.steps else { return Some(second) };
+        let last = steps.newest_step().filter(|(_, told)| second >= *told).map(|(step, _)| step);
+        last.or_else(|| steps.step_at(second))
+    }
+
+    /// A level where it counts: not before the first step, not beyond the end.
+    fn level(&self, tick: Tick, bytes: Bytes) -> Option<Point> {
+        let x = self.place(tick).filter(|x| *x <= self.until)?;
+        Some(Point::one(x, bytes.as_f64()))
+    }
+
+    /// The same curve at places that do not depend on how fast the run was. No peak is lost.
+    fn evenly(&self, points: Vec<Point>) -> Vec<Point> {
+        let (Some(first), Some(last), Some(_)) = (points.first(), points.last(), &self.steps) else {
+            return points;
+        };
+        let (from, length, mut seen) = (first.x, last.x - first.x, 0);
+        let at = |n: usize| {
+            let x = (n as f64 / PLACES as f64).mul_add(length, from);
+            let after = if n == PLACES { points.len() } else { points.partition_point(|point| point.x <= x) };
+            let new = points.get(seen..after).unwrap_or_default();
+            seen = after;
+            let before = points.get(after.saturating_sub(1)).unwrap_or(first);
+            let y = points.get(after).map_or(before.last, |next| {
+                ((x - before.x) / (next.x - before.x)).mul_add(next.last - before.last, before.last)
+            });
+            let high = new.iter().map(|point| point.high).fold(y, f64::max);
+            Point { x, low: y, high, last: y }
+        };
+        (0..=PLACES).map(at).collect()
+    }
+
     fn summed(
         &self,
         roles: &BTreeMap<ProcKey, Role>,
@@ -197,21 +258,24 @@ impl Whose<'_> {
         mut values: Vec<(Tick, ProcKey, Bytes)>,
         out: &mut BTreeMap<Key, Measured>,
     ) {
+        let last = self.recording.samples.last().map_or(Tick::START, |row| row.tick);
         // A process that ended holds nothing any more.
         let ended = self.recording.processes.iter();
         values.extend(ended.filter_map(|process| Some((process.died?, process.key, Bytes::ZERO))));
         values.sort_by_key(|(tick, ..)| *tick);
         let mut held: BTreeMap<Role, (BTreeMap<ProcKey, Bytes>, Vec<Point>)> = BTreeMap::new();
-        for (tick, process, bytes) in values.into_iter().filter(|(tick, ..)| *tick <= self.last) {
+        let within = |tick: Tick| tick <= last && self.place(tick).is_none_or(|x| x <= self.until);
+        for (tick, process, bytes) in values.into_iter().filter(|(tick, ..)| within(*tick)) {
             let role = roles.get(&process).copied().unwrap_or(Role::Unknown);
             let (now, points) = held.entry(role).or_default();
             now.insert(process, bytes);
-            points.push(level(tick, now.values().copied().sum()));
+            points.extend(self.level(tick, now.values().copied().sum()));
         }
-        for (role, (_, mut points)) in held {
-            let end = points.last().map(|point| Point { x: self.last.seconds(), ..*point });
-            points.extend(end);
-            phases(Some(role), memory, &points, out);
+        let end = self.place(last).map(|end| end.min(self.until));
+        for (role, (now, mut points)) in held {
+            let at_end: Bytes = now.values().copied().sum();
+            points.extend(end.map(|x| Point::one(x, at_end.as_f64())));
+            phases(Some(role), memory, &self.evenly(points), out);
         }
     }
 }
