@@ -243,10 +243,14 @@ impl Finder<'_, '_> {
             self.found.regions.push(Region::Single(at, next));
             return Some(next);
         }
-        let size = self.pool.filter(|size| at.is_multiple_of(*size) && at + size <= end)?;
-        PoolHead::read(&head, at, size)?;
-        self.found.regions.push(Region::Pool(Place { address: at, size }));
-        Some(at + size)
+        let pool = self.pool.filter(|size| at.is_multiple_of(*size) && at + size <= end);
+        match pool.filter(|size| PoolHead::read(&head, at, *size).is_some()) {
+            Some(size) => {
+                self.found.regions.push(Region::Pool(Place { address: at, size }));
+                Some(at + size)
+            }
+            None => self.pool.and_then(|_| frames(&head, at, end)),
+        }
     }
 
     /// The first bytes at `at`. Behind a pool there is mostly another one, so the next ones are read as well.
@@ -271,8 +275,11 @@ impl Finder<'_, '_> {
         if at >= end || self.reader.fill(at, &mut head) < head.len() {
             return true;
         }
-        let pool = self.pool.is_some_and(|size| PoolHead::read(&head, at, size).is_some());
-        pool || own_mapping(&head, at, end).is_some() || self.thread_heap(&head, at, end).is_some()
+        let python =
+            |size: u64| PoolHead::read(&head, at, size).is_some() || frames(&head, at, end).is_some();
+        self.pool.is_some_and(python)
+            || own_mapping(&head, at, end).is_some()
+            || self.thread_heap(&head, at, end).is_some()
     }
 
     fn thread_heap(&self, head: &[u8], at: u64, end: u64) -> Option<Heap> {
@@ -322,6 +329,17 @@ fn own_mapping(head: &[u8], at: u64, end: u64) -> Option<u64> {
     fits.then(|| at.checked_add(whole)).flatten().filter(|next| *next <= end)
 }
 
+/// Where a piece of memory ends in which Python (3.11 on) keeps the frames of a thread, if one begins at `at`: the piece before it,
+/// its size, and how much of it was in use when the next was taken.
+fn frames(head: &[u8], at: u64, end: u64) -> Option<u64> {
+    const LEAST: u64 = 16 << 10;
+    const MOST: u64 = 64 << 20;
+    let (before, size, used) = (word(head, 0), word(head, 8), word(head, 16));
+    let linked = before == 0 || plausible(before) && before.is_multiple_of(PAGE);
+    let sized = (LEAST..=MOST).contains(&size) && size.is_power_of_two() && used < size / 8;
+    (linked && sized).then(|| at.checked_add(size)).flatten().filter(|next| *next <= end)
+}
+
 /// A thread's stack: named so, pointed into by a stack pointer, or with glibc's thread record at its upper end.
 fn is_stack(reader: &Reader<'_>, mapping: &Mapping, before: Option<&Mapping>, facts: &Facts) -> bool {
     if mapping.name.starts_with("[stack") {
@@ -351,4 +369,54 @@ fn has_thread_record(reader: &Reader<'_>, mapping: &Mapping) -> bool {
             word(bytes, at) == own && word(bytes, at + 16) == own
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dump::Dump;
+
+    #[test]
+    fn blocks_with_mappings_of_their_own_are_found_between_the_frames_of_threads() {
+        const START: u64 = 0x7000_0000_0000;
+        const FRAMES: u64 = 16 << 10;
+        const BLOCK: u64 = 200_704;
+        let mut bytes = Vec::new();
+        let mut piece = |words: [u64; 3], size: u64| {
+            let at = bytes.len();
+            bytes.resize(at + size as usize, 0x5a);
+            words
+                .iter()
+                .zip(bytes[at..].as_chunks_mut::<8>().0)
+                .for_each(|(word, to)| *to = word.to_le_bytes());
+        };
+        // Something unknown first: nothing but its head tells the first block.
+        piece([1, 2, 3], PAGE);
+        for before in [0, START] {
+            piece([0, BLOCK | 2, 7], BLOCK);
+            piece([before, FRAMES, 9], FRAMES);
+        }
+        piece([4, 5, 6], PAGE);
+        let end = START + bytes.len() as u64;
+        let mapping = Mapping {
+            start: START,
+            end,
+            readable: true,
+            writable: true,
+            executable: false,
+            shared: false,
+            offset: 0,
+            inode: 0,
+            name: String::new(),
+        };
+        let mut dump = Dump::new(vec![mapping]);
+        assert!(dump.push(START, &bytes));
+        let found = layout(&Reader::new(&dump), &Facts::default(), Some(FRAMES));
+        let first = START + PAGE;
+        let second = first + BLOCK + FRAMES;
+        let wanted = [Region::Single(first, first + BLOCK), Region::Single(second, second + BLOCK)];
+        assert_eq!(found.regions, wanted);
+        let without = layout(&Reader::new(&dump), &Facts::default(), None);
+        assert!(without.regions.is_empty(), "without Python that is nothing: {:?}", without.regions);
+    }
 }

@@ -137,7 +137,7 @@ impl Lead {
             from,
             to: to.max(from),
             // A weak reference only looks at it, and code remembers globals it has seen (3.9, 3.10) without holding them.
-            holds: !is(special.weak) && !is(special.code),
+            holds: !(is(special.weak) || is(special.code) && types.version < Version(3, 11)),
             table,
             parts,
             some: parts.iter().take_while(|part| part.from < part.to).count() as u8,

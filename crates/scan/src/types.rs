@@ -196,7 +196,8 @@ impl Type {
     /// Which bytes of a block of `size` bytes can hold pointers: `[0, lead)` without the collector's head, and
     /// `[lead, end)`. Data that merely looks like pointers stays out: text, digits, bytes.
     pub(crate) fn pointers(&self, size: u64, version: Version) -> (u64, u64, u64) {
-        let digits = !self.has_gc() && (1..8).contains(&self.item);
+        // Numbers and bytes have hardly anything before their digits; code has fields before its instructions (3.11 on).
+        let digits = !self.has_gc() && (1..8).contains(&self.item) && self.basic < FIELDS;
         if self.compact_text || digits {
             return (0, 0, 0);
         }
@@ -207,6 +208,9 @@ impl Type {
         (head, self.lead + 16, end)
     }
 }
+
+/// From this size on an object has fields of its own before what it is long by.
+const FIELDS: u64 = 64;
 
 /// Types that are found at once.
 const NEAR: usize = 1 << 13;

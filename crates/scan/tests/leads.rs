@@ -55,6 +55,30 @@ gc.collect(); say(); wait()"
 }
 
 #[test]
+fn what_code_holds_is_held_by_who_holds_the_code() {
+    for python in pythons() {
+        let name = random_name("made");
+        let program = format!(
+            "{MALLINFO}
+{name} = {{}}
+for number in range(300):
+    text = ', '.join(str(number * 1000 + k + 10**9) for k in range(300))
+    space = {{}}
+    exec(f'def f(x): return x in [{{text}}]', space)
+    {name}[number] = space['f']
+del space, text
+gc.collect(); say(modern=sys.version_info >= (3, 11)); wait()"
+        );
+        let target = Target::start(&python, &program);
+        let scan = target.scan();
+        let held = scan.holders.iter().find(|held| held.name == "int").unwrap();
+        let named =
+            held.text.contains("code") && held.text.ends_with(&format!("global {name} of module __main__"));
+        assert!(named || target.truth["modern"] == false, "{}: {held:?}", python.display());
+    }
+}
+
+#[test]
 fn what_is_in_a_queue_is_held_by_it() {
     for python in pythons() {
         let name = random_name("line");
