@@ -23,14 +23,14 @@ fn a_short_run_ends_with_the_answer_that_its_recording_gets() {
     let stage = Stage::new();
     let (actor, file) = (stage.renamed("grower"), stage.path("run.tide"));
     let file = file.to_str().unwrap();
-    let flags = ["run", "--interval", "20ms", "--out", file, "--", &actor, "leak", "2", "80", "40"];
+    let flags = ["run", "--interval", "20ms", "--out", file, "--", &actor, "leak", "1", "290", "40"];
     let said = String::from_utf8(stage.output(&flags).stderr).unwrap();
     let explained = stage.output(&["explain", "--format", "json", file]);
     let told: serde_json::Value = serde_json::from_slice(&explained.stdout).unwrap();
     assert_eq!(told["verdict"], "leak", "{told}");
     let headline = told["headline"].as_str().unwrap();
     assert!(said.contains(&format!("\n  {headline}\n    process: trainer ")), "{headline}\n{said}");
-    assert!(said.contains("grower leak 2 80 40\n"), "{said}");
+    assert!(said.contains("grower leak 1 290 40\n"), "{said}");
 }
 
 #[test]
@@ -60,14 +60,14 @@ fn each_of_two_leaks_is_told_with_its_process() {
     let stage = Stage::new();
     let (alpha, beta) = (stage.renamed("alpha"), stage.renamed("beta"));
     let file = stage.path("run.tide");
-    let line = format!("{alpha} leak 4 80 40 & {beta} leak 1 80 40; wait");
+    let line = format!("{alpha} leak 2 290 40 & {beta} leak 1 290 40; wait");
     let flags = ["run", "--interval", "20ms", "--out", file.to_str().unwrap(), "--", "sh", "-c", &line];
     let said = String::from_utf8(stage.output(&flags).stderr).unwrap();
     let line_of = |word: &str| said.lines().find(|line| line.contains(word)).unwrap_or_default();
-    assert!(line_of("process: ").ends_with("alpha leak 4 80 40"), "{said}");
-    assert!(line_of("also: leak").ends_with("beta leak 1 80 40)"), "{said}");
+    assert!(line_of("process: ").ends_with("alpha leak 2 290 40"), "{said}");
+    assert!(line_of("also: leak").ends_with("beta leak 1 290 40)"), "{said}");
     let checked = stage.output(&["check", "--no-leak", file.to_str().unwrap()]).stdout;
-    assert!(String::from_utf8_lossy(&checked).contains("alpha leak 4 80 40)"));
+    assert!(String::from_utf8_lossy(&checked).contains("alpha leak 2 290 40)"));
 }
 
 #[test]
