@@ -8,8 +8,10 @@ use crate::report::{
 use lowtide_model::{ByteDelta, Bytes};
 use std::collections::BTreeMap;
 
-/// Where none of some samples is of a sort, as much as three of them stand for still can be, in one case of twenty.
-const ROOM: f64 = 3.0;
+/// What was not drawn once is, one time in a thousand, worth so many samples all the same; and so many times the root of what was drawn
+/// comes on top of that.
+const ROOM: f64 = 7.0;
+const SPREAD: f64 = 3.0;
 
 /// From `before` to `after`.
 pub fn diff(before: &Scan, after: &Scan) -> Difference {
@@ -54,7 +56,7 @@ pub(crate) struct DrawnFrom {
 pub(crate) fn doubt_holder(holders: &mut Holders, from: DrawnFrom, grown: u64) {
     let grown = grown as f64;
     let elsewhere = (1.0 - holders.share) * from.bytes;
-    let by_chance = ROOM * from.unit + 2.0 * (elsewhere * from.unit).sqrt();
+    let by_chance = ROOM * from.unit + SPREAD * (elsewhere * from.unit).sqrt();
     let none = holders.samples == 0;
     if !none && (holders.text.is_empty() || elsewhere + by_chance < grown) {
         return;
