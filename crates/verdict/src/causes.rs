@@ -273,8 +273,10 @@ fn the_loop_keeps(verdict: &Verdict, signs: &Signs) -> Option<String> {
     let per_step = signs.per_step?;
     let trainer = signs.role == Some(Role::Trainer);
     let in_steps = verdict.follows.is_none_or(|follows| matches!(follows, "step" | "micro-batch"));
+    // Too few samples between two steps do not tell that it is each of them.
+    let how = if verdict.follows.is_some() { "at every step" } else { "a step, on average" };
     (verdict.group == Group::Leak && trainer && in_steps)
-        .then(|| format!("the trainer itself keeps {} at every step", size(per_step)))
+        .then(|| format!("the trainer itself keeps {} {how}", size(per_step)))
 }
 
 fn tensors_grow(_: &Verdict, signs: &Signs) -> Option<String> {
