@@ -172,8 +172,8 @@ mod tests {
     fn a_holder_is_named_only_if_what_hangs_elsewhere_is_less_than_what_grew() {
         assert_eq!(doubted(1.0, (640.0, 10.0), 640).text, "list", "all of it is new");
         assert_eq!(doubted(0.7, (640.0, 10.0), 640).text, "list");
-        assert_eq!(doubted(1.0, (640.0, 10.0), 40).text, "list", "most came for others");
-        let told = doubted(0.97, (640.0, 10.0), 40);
+        assert_eq!(doubted(1.0, (640.0, 10.0), 80).text, "list", "most came for others");
+        let told = doubted(0.97, (640.0, 10.0), 80);
         assert!(told.text.is_empty() && told.doubt.ends_with("about as many went as came"), "{told:?}");
         let told = doubted(1.0, (40.0, 20.0), 40);
         assert!(told.text.is_empty() && told.doubt.contains("too few"), "{told:?}");
