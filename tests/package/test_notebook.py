@@ -21,7 +21,7 @@ class Trainer:
         self.keep, self.kept = keep, []
 
     def train(self):
-        for _ in range(250):
+        for _ in range(560 if self.keep else 250):
             self.kept.append(bytearray(400_000))
             if not self.keep:
                 self.kept.clear()

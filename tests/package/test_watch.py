@@ -28,7 +28,7 @@ def test_a_watched_loop_that_keeps_everything_is_a_leak(tmp_path: Path) -> None:
         import time, lowtide
         with lowtide.watch(out={str(path)!r}, interval="20ms") as recording:
             kept = []
-            for _ in range(250):
+            for _ in range(560):
                 kept.append(bytearray(400_000))
                 time.sleep(0.02)
         assert not recording.running
