@@ -3,27 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "what cannot be set up should stop the test")]
 #![allow(clippy::float_cmp, reason = "numbers that were written are read, not computed")]
 
+mod text;
+
 use lowtide_model::{Axis, Bytes, Curve, Metric};
 use lowtide_store::import::{Hints, parse};
 use proptest::prelude::*;
 use std::path::Path;
+use text::{of_text, only, refused};
 
 const MIB: f64 = 1_048_576.0;
 const GIB: f64 = 1024.0 * MIB;
-
-fn of_text(text: &str) -> Vec<Curve> {
-    parse(Path::new("x.txt"), text.as_bytes(), &Hints::default()).unwrap()
-}
-
-fn only(text: &str) -> Curve {
-    let mut found = of_text(text);
-    assert_eq!(found.len(), 1, "{:?}", found.iter().map(|curve| &curve.name).collect::<Vec<_>>());
-    found.remove(0)
-}
-
-fn refused(text: &str) -> String {
-    parse(Path::new("x.txt"), text.as_bytes(), &Hints::default()).unwrap_err().to_string()
-}
 
 fn lines(count: u32, line: impl Fn(u32) -> String) -> String {
     (0..count).map(|n| line(n) + "\n").collect()

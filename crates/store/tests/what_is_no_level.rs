@@ -3,27 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "what cannot be set up should stop the test")]
 #![allow(clippy::float_cmp, reason = "numbers that were written are read, not computed")]
 
-use lowtide_model::{Axis, Bytes, Curve, Metric};
+mod text;
+
+use lowtide_model::{Axis, Bytes, Metric};
 use lowtide_store::import::{Hints, parse};
 use std::path::Path;
-
-fn of_text(text: &str) -> Vec<Curve> {
-    parse(Path::new("x.txt"), text.as_bytes(), &Hints::default()).unwrap()
-}
-
-fn only(text: &str) -> Curve {
-    let mut found = of_text(text);
-    assert_eq!(found.len(), 1, "{:?}", found.iter().map(|curve| &curve.name).collect::<Vec<_>>());
-    found.remove(0)
-}
-
-fn refused(text: &str) -> String {
-    parse(Path::new("x.txt"), text.as_bytes(), &Hints::default()).unwrap_err().to_string()
-}
-
-fn notes(curve: &Curve) -> String {
-    curve.notes.join("\n")
-}
+use text::{notes, of_text, only, refused};
 
 /// A line for each number below `count`.
 fn lines(count: u32, line: impl Fn(u32) -> String) -> String {

@@ -1,0 +1,74 @@
+//! The interpreter's version, and what it changes in what a block looks like.
+
+use super::flag;
+use std::cmp::Ordering;
+
+/// The interpreter's version where it changes what a block looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version(pub(crate) u8, pub(crate) u8);
+
+/// As one number: some are compared for each block, and one by one that takes as long as all the rest of a look at it.
+impl Ord for Version {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        u16::from_be_bytes([self.0, self.1]).cmp(&u16::from_be_bytes([other.0, other.1]))
+    }
+}
+
+impl PartialOrd for Version {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Which bits of the word that counts references are 0 in an object that lives, and of which some are set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counting {
+    unset: u64,
+    some: u64,
+}
+
+impl Counting {
+    pub(super) fn of(version: Version) -> Self {
+        const LOW: u64 = 0xffff_ffff;
+        match version {
+            // 32 bits of count, 16 that stay 0, 16 of flags.
+            version if version >= Version(3, 14) => Self { unset: 0xffff << 32, some: LOW },
+            version if version >= Version(3, 12) => Self { unset: !LOW, some: LOW },
+            _ => Self { unset: u64::MAX << 33, some: u64::MAX },
+        }
+    }
+
+    #[inline]
+    pub(super) fn lives(self, count: u64) -> bool {
+        count & self.unset == 0 && count & self.some != 0
+    }
+}
+
+impl Version {
+    /// Bytes of a pool.
+    pub(crate) fn pool_bytes(self) -> u64 {
+        if self >= Version(3, 10) { 16 << 10 } else { 4 << 10 }
+    }
+
+    /// Whether a type with these flags puts two words before the collector's head.
+    pub(super) fn pre_header(self, flags: u64) -> bool {
+        match self {
+            version if version >= Version(3, 12) => flags & (flag::MANAGED_DICT | flag::MANAGED_WEAKREF) != 0,
+            Version(3, 11) => flags & flag::MANAGED_DICT != 0,
+            _ => false,
+        }
+    }
+
+    /// How many references there are to an object, by the word it counts them in; those that never go have no number.
+    pub(crate) fn references(self, stored: u64) -> u64 {
+        const NEVER_GO: u64 = 1 << 31;
+        let low = stored & 0xffff_ffff;
+        match self {
+            version if version < Version(3, 12) => stored,
+            _ if low >= NEVER_GO => u64::MAX,
+            _ => low,
+        }
+    }
+}
