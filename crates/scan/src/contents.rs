@@ -129,6 +129,25 @@ struct Loaded {
     leads: Leads,
 }
 
+/// The pools of a window, with all that was read of them.
+#[derive(Default)]
+struct Batch {
+    buffer: Vec<u8>,
+    tags: Vec<Tag>,
+    loaded: Vec<Loaded>,
+    /// The numbers of their blocks.
+    blocks: Range<u32>,
+}
+
+impl Batch {
+    /// Others come, whose blocks begin with this number.
+    fn clear(&mut self, first: u32) {
+        self.tags.clear();
+        self.loaded.clear();
+        self.blocks = first..first;
+    }
+}
+
 impl<'a> Filler<'a, '_> {
     fn around(&self) -> Around<'a, '_> {
         Around { reader: self.reader, index: &self.out.index, types: self.types, links: self.links }
@@ -143,47 +162,63 @@ impl<'a> Filler<'a, '_> {
         room
     }
 
-    /// Pools are mapped downwards, and filled upwards in their arenas: so the oldest come first, which later ones lead to.
+    /// Pools are mapped downwards, and filled upwards in their arenas: so the oldest come first, which later ones lead to. Each
+    /// window is followed when the next one was read: a table that is filled slowly leads to what was made after it.
     fn pools(&mut self, places: &[Place], search: &mut Search) {
-        let (mut buffer, mut tags) = (Vec::new(), Vec::new());
+        let (mut now, mut next) = (Batch::default(), Batch::default());
         for window in windows(places).into_iter().rev() {
-            let places: Vec<Place> =
-                places[window].iter().copied().filter(|place| self.has_room(place.size)).collect();
-            let (Some(first), Some(last)) = (places.first(), places.last()) else { continue };
-            buffer.resize((last.address + last.size - first.address) as usize, 0);
-            tags.clear();
-            let mut loaded = Vec::new();
-            for piece in places.chunk_by(|one, next| one.address / PIECE == next.address / PIECE) {
-                let (from, to) = (piece[0].address, piece[piece.len() - 1].address + last.size);
-                let part = (from - first.address) as usize..(to - first.address) as usize;
-                let got = self.reader.fill(from, &mut buffer[part]);
-                for place in piece {
-                    let (at, inside) =
-                        ((place.address - first.address) as usize, (place.address - from) as usize);
-                    let bytes = &mut buffer[at..at + place.size as usize];
-                    loaded.extend(self.pool(*place, (bytes, at), got.saturating_sub(inside), &mut tags));
-                }
-            }
-            self.links.refresh(self.types);
-            for Loaded { pool, tags: part, .. } in &loaded {
-                search.added(pool, &tags[part.clone()], self.types);
-            }
-            search.grow(&self.out.index);
-            search.beside((first.address, last.address + last.size), last.size);
-            for Loaded { pool, tags: part, .. } in &loaded {
-                search.expect(self.links, pool, &tags[part.clone()]);
-            }
-            for turn in Turn::ALL {
-                for Loaded { pool, at, length, tags: part, leads } in &mut loaded {
-                    if search.has(pool, turn) {
-                        let (tags, bytes) = (&tags[part.clone()], &buffer[*at..*at + *length]);
-                        *leads = search.pool(self.around(), pool, (tags, bytes), turn).max(*leads);
-                    }
-                }
-            }
-            let followed = loaded.iter().map(|loaded| (loaded.pool, loaded.leads));
-            search.settle(&mut self.out.index, followed);
+            self.load(&places[window], &mut next, search);
+            self.follow(&mut now, search);
+            std::mem::swap(&mut now, &mut next);
+            search.step();
         }
+        self.follow(&mut now, search);
+    }
+
+    /// Reads the pools of a window and takes them into the index.
+    fn load(&mut self, places: &[Place], batch: &mut Batch, search: &mut Search) {
+        batch.clear(self.out.index.slots() as u32);
+        let places: Vec<Place> = places.iter().copied().filter(|place| self.has_room(place.size)).collect();
+        let (Some(first), Some(last)) = (places.first(), places.last()) else { return };
+        let Batch { buffer, tags, loaded, blocks } = batch;
+        buffer.resize((last.address + last.size - first.address) as usize, 0);
+        for piece in places.chunk_by(|one, next| one.address / PIECE == next.address / PIECE) {
+            let (from, to) = (piece[0].address, piece[piece.len() - 1].address + last.size);
+            let part = (from - first.address) as usize..(to - first.address) as usize;
+            let got = self.reader.fill(from, &mut buffer[part]);
+            for place in piece {
+                let (at, inside) =
+                    ((place.address - first.address) as usize, (place.address - from) as usize);
+                let bytes = &mut buffer[at..at + place.size as usize];
+                loaded.extend(self.pool(*place, (bytes, at), got.saturating_sub(inside), tags));
+            }
+        }
+        blocks.end = self.out.index.slots() as u32;
+        self.links.refresh(self.types);
+        for Loaded { pool, tags: part, .. } in &*loaded {
+            search.added(pool, &tags[part.clone()], self.types);
+        }
+        search.grow(&self.out.index);
+        search.beside((first.address, last.address + last.size), last.size);
+        for Loaded { pool, tags: part, .. } in &*loaded {
+            search.expect(self.links, pool, &tags[part.clone()]);
+        }
+    }
+
+    /// Follows what the pools of a window lead to.
+    fn follow(&mut self, batch: &mut Batch, search: &mut Search) {
+        let Batch { buffer, tags, loaded, blocks } = batch;
+        search.at_hand(blocks.clone());
+        for turn in Turn::ALL {
+            for Loaded { pool, at, length, tags: part, leads } in &mut *loaded {
+                if search.has(pool, turn) {
+                    let (tags, bytes) = (&tags[part.clone()], &buffer[*at..*at + *length]);
+                    *leads = search.pool(self.around(), pool, (tags, bytes), turn).max(*leads);
+                }
+            }
+        }
+        let followed = loaded.iter().map(|loaded| (loaded.pool, loaded.leads));
+        search.settle(&mut self.out.index, followed);
     }
 
     /// Takes a pool into the index. `bytes` begin `at` in the window, and `got` of them were read.

@@ -14,6 +14,7 @@ use crate::natives::{self, Natives};
 use crate::ranked::Ranked;
 use layer::{Cursor, LONGEST, Layer};
 use rustc_hash::FxHashSet;
+use std::ops::Range;
 
 /// Places in a stream are numbers of 32 bits.
 const MOST_BYTES: u64 = 2 << 30;
@@ -42,10 +43,8 @@ pub(crate) struct Edges {
     /// Those that are asked for, and those that once were.
     asked: FxHashSet<u32>,
     unasked: Vec<u32>,
-    /// How many blocks there are, and how many there were before the last were added.
-    slots: usize,
+    /// The first of the blocks at hand, and those of them that a list was made for.
     fresh: u32,
-    /// Of those that were added last, the ones that a list was made for.
     made: Vec<u64>,
     /// The list that is being made.
     targets: Vec<u32>,
@@ -107,7 +106,6 @@ impl Edges {
             worth: Vec::new(),
             asked: FxHashSet::default(),
             unasked: Vec::new(),
-            slots: 0,
             fresh: 0,
             made: Vec::new(),
             targets: Vec::with_capacity(LONGEST),
@@ -125,10 +123,13 @@ impl Edges {
             self.has.resize(words, 0);
             self.worth.resize(words, 0);
         }
-        self.fresh = self.slots as u32;
+    }
+
+    /// Blocks with these numbers are followed now.
+    pub(crate) fn begin(&mut self, blocks: Range<u32>) {
+        self.fresh = blocks.start;
         self.made.clear();
-        self.made.resize(slots.saturating_sub(self.slots) / 64 + 1, 0);
-        self.slots = slots;
+        self.made.resize(blocks.len() / 64 + 1, 0);
     }
 
     /// Whether a block is asked for or leads to one that is.
@@ -137,7 +138,7 @@ impl Edges {
         is_set(&self.worth, id)
     }
 
-    /// Whether a block could be worth it after those that were added last were followed: it is, or a list was made for it.
+    /// Whether a block could be worth it after those at hand were followed: it is, or a list was made for it.
     #[inline]
     pub(crate) fn may_be_worth(&self, id: u32) -> bool {
         let made = id.checked_sub(self.fresh).is_none_or(|place| is_set(&self.made, place));

@@ -381,6 +381,13 @@ impl Index {
         }
     }
 
+    /// Whether [`Index::meet`] could give more than nothing for an address, whatever is wanted.
+    #[inline]
+    pub(crate) fn may_be_met(&self, address: u64) -> bool {
+        let entry = self.directory.get(address);
+        entry != 0 && (entry & HAS_RAW != 0 || entry & QUIET == 0)
+    }
+
     /// The block that `address` lies in, if it could be one that is no object. Quick to say no.
     #[inline]
     pub(crate) fn find_raw(&self, address: u64) -> Option<Slot> {

@@ -73,11 +73,14 @@ pub(crate) struct Search {
     /// Whether a word led into a pool that was not read yet, and the blocks that had one.
     unread: bool,
     late: Frontier,
-    /// The pools at hand, and whose turn it is.
+    /// The pools at hand, those that were read and come next, and whose turn it is.
     beside: Beside,
+    next: Beside,
     turn: Turn,
     /// Blocks that are not in pools: they have the lowest numbers.
     outside: u32,
+    /// From this block on none was followed, though some were read.
+    ahead: u32,
     phase: Phase,
     /// Where following new tables of containers ends.
     limit: u64,
@@ -127,8 +130,10 @@ impl Search {
             unread: false,
             late: Frontier::default(),
             beside: Beside::default(),
+            next: Beside::default(),
             turn: Turn::Never,
             outside: 0,
+            ahead: u32::MAX,
             phase: Phase::Pools,
             limit,
         }
@@ -158,19 +163,31 @@ impl Search {
         }
     }
 
-    /// Pools from `start` to `end` that were added are going to be followed, each of `size` bytes.
+    /// Pools from `start` to `end` that were added are going to be followed after those at hand, each of `size` bytes.
     pub(crate) fn beside(&mut self, range: (u64, u64), size: u64) {
-        self.beside.begin(range, size);
+        self.next.begin(range, size);
     }
 
     /// One of them.
     pub(crate) fn expect(&mut self, links: &Links, pool: &Pool, tags: &[Tag]) {
-        self.beside.add(pool, tags, |tag| Turn::of(links, tag));
+        self.next.add(pool, tags, |tag| Turn::of(links, tag));
         let Range { start, end } = pool.blocks();
         if let Some(edges) = self.edges.as_ref().filter(|edges| edges.some_worth(start, end)) {
             let asked = (start..end).filter(|id| edges.is_worth(*id));
-            asked.for_each(|id| self.beside.ask(pool, id - start));
+            asked.for_each(|id| self.next.ask(pool, id - start));
         }
+    }
+
+    /// Pools whose blocks have these numbers are followed now.
+    pub(crate) fn at_hand(&mut self, blocks: Range<u32>) {
+        self.ahead = blocks.end;
+        self.edges.iter_mut().for_each(|edges| edges.begin(blocks.clone()));
+    }
+
+    /// All pools at hand were followed: the next ones are now.
+    pub(crate) fn step(&mut self) {
+        std::mem::swap(&mut self.beside, &mut self.next);
+        self.next.begin((0, 0), 1);
     }
 
     /// Whether blocks of one of them have a turn.
@@ -223,6 +240,7 @@ impl Search {
         match index.meet(address, wanted) {
             Met::Nothing => {}
             Met::Unread => self.unread = true,
+            Met::Block { id, .. } if id >= self.ahead => self.unread = true,
             Met::Block { id, start, tag, known } if tag == RAW || owner_of(tag).is_some() => {
                 match (from.role, from.kind) {
                     (Role::Any, Some(kind)) if owns => {
@@ -271,6 +289,7 @@ impl Search {
         (types, links): (&Types<'a>, &Links),
     ) {
         (self.phase, self.turn) = (Phase::Late, Turn::Never);
+        self.ahead = u32::MAX;
         self.beside.begin((0, 0), 1);
         self.late(Around { reader, index, types, links });
         self.forget_dead_ends(index);

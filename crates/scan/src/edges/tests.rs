@@ -24,6 +24,7 @@ fn a_native_block_leads_to_objects_and_insides_only_where_all_words_count() {
     const OBJECT: u32 = 900;
     let mut edges = Edges::new(u64::MAX);
     edges.grow(1000);
+    edges.begin(0..1000);
     let mut natives = Natives::new(u64::MAX);
     for (target, place) in [(501, natives::Place::Begin), (502, natives::Place::Inside)] {
         natives.push(500, target, place);
@@ -53,6 +54,7 @@ fn a_native_block_leads_to_objects_and_insides_only_where_all_words_count() {
 fn graph(lists: &BTreeMap<u32, Vec<u32>>) -> Graph {
     let mut edges = Edges::new(u64::MAX);
     edges.grow(1 << 20);
+    edges.begin(0..1 << 20);
     for now in [Part::Pools, Part::Late, Part::Objects, Part::Natives] {
         for (id, targets) in lists.iter().filter(|(id, _)| part(**id) == now) {
             targets.iter().for_each(|target| edges.push(now, *id, *target));
@@ -107,6 +109,7 @@ fn a_long_list_and_many_short_ones_take_little() {
 fn what_leads_nowhere_is_forgotten_and_what_is_put_off_is_not_written() {
     let mut edges = Edges::new(u64::MAX);
     edges.grow(1000);
+    edges.begin(0..1000);
     let list = |edges: &mut Edges, id: u32, below: &[u32]| {
         below.iter().for_each(|below| edges.push(Part::Pools, id, *below));
         edges.end(Part::Pools, id);
@@ -141,6 +144,7 @@ fn what_leads_nowhere_is_forgotten_and_what_is_put_off_is_not_written() {
 fn who_leads_to_what_is_put_off_is_kept_whoever_is_asked_for_meanwhile() {
     let mut edges = Edges::new(u64::MAX);
     edges.grow(1000);
+    edges.begin(0..1000);
     let list = |edges: &mut Edges, id: u32, below: u32| {
         edges.push(Part::Pools, id, below);
         edges.end(Part::Pools, id);
@@ -170,6 +174,7 @@ fn who_leads_to_what_is_put_off_is_kept_whoever_is_asked_for_meanwhile() {
 fn without_room_there_is_no_list_at_all() {
     let mut edges = Edges::new(300);
     edges.grow(1000);
+    edges.begin(0..1000);
     for id in 1..=CHECKED as u32 {
         edges.push(Part::Objects, id, 2);
         edges.end(Part::Objects, id);
@@ -186,6 +191,7 @@ fn without_room_there_is_no_list_at_all() {
 fn lists_made_in_any_order_are_read_back_and_that_of_a_block_that_is_put_off_is_the_later_one() {
     let mut edges = Edges::new(u64::MAX);
     edges.grow(1000);
+    edges.begin(0..1000);
     let list = |edges: &mut Edges, id: u32, below: u32| {
         edges.push(Part::Pools, id, below);
         edges.end(Part::Pools, id);

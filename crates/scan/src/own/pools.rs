@@ -4,9 +4,10 @@ use super::{Around, Phase, Search, Source};
 use crate::beside::Turn;
 use crate::edges::{Edges, Part};
 use crate::index::{Leads, POOL_HEAD, Pool, RAW, Slot, Tag, object_of, owner_of};
-use crate::links::{Lead, Role, unmarked};
-use crate::reader::word;
+use crate::links::{Lead, Links, Role, unmarked};
+use crate::reader::{plausible, word};
 use crate::suspects::{MOST_FOUND, Place};
+use crate::tags::NONE;
 
 impl Search {
     /// Follows what the blocks of a pool lead to that have this turn: their tags, and the bytes of the pool as far as they are there.
@@ -21,12 +22,22 @@ impl Search {
         self.turn = turn;
         let Some((turns, places)) = self.beside.lend(pool) else { return Leads::Objects };
         let mut leads = Leads::Nowhere;
+        let mut plans = Plans::new(pool);
         for (number, its) in turns[places].iter().enumerate() {
             if *its != turn {
                 continue;
             }
             let (Some(tag), Some(block)) = (tags.get(number), block_of(pool, bytes, number)) else { break };
-            let (id, before) = (pool.first + number as u32, self.drafted());
+            let id = pool.first + number as u32;
+            let plan = plans.of(around.links, *tag);
+            if plan.is_short && self.is_quiet(&around, plan, block) {
+                leads = leads.max(plan.leads);
+                if turn != Turn::Raw && !self.is_worth(id) {
+                    self.beside.never(pool, number);
+                }
+                continue;
+            }
+            let before = self.drafted();
             leads = leads.max(self.block(around, pool, (number as u32, *tag), block));
             if self.unread && self.phase == Phase::Pools {
                 self.put_off(id, pool.start_of(number as u32));
@@ -36,6 +47,19 @@ impl Search {
         }
         self.beside.give_back(turns);
         leads
+    }
+
+    /// Whether no word of a block leads to anything that is looked for: most are so, and nothing else has to be known of them.
+    #[inline]
+    fn is_quiet(&self, around: &Around<'_, '_>, plan: &Plan, block: &[u8]) -> bool {
+        let words = block.get(plan.from..plan.to).unwrap_or_default().as_chunks::<8>().0;
+        let names = &around.types.names;
+        words.iter().all(|word| {
+            let stored = u64::from_le_bytes(*word);
+            let address = unmarked(stored);
+            (self.is_dull(address) || !plausible(address) || !around.index.may_be_met(address))
+                && (plan.leads != Leads::Raw || !names.may_be(stored))
+        })
     }
 
     /// Follows what a block of a pool leads to.
@@ -84,10 +108,16 @@ impl Search {
         self.edges.as_ref().map_or(0, Edges::drafted)
     }
 
+    /// Whether nothing is to be found at an address, by what is known of the pools at hand and the next ones.
+    #[inline]
+    fn is_dull(&self, address: u64) -> bool {
+        self.beside.is_dull(address) || self.next.is_dull(address)
+    }
+
     /// Follows a word of a block at hand. Most lead to others at hand, and most of those lead nowhere.
     #[inline]
     fn follow_beside(&mut self, around: &Around<'_, '_>, from: &Source, stored: u64) {
-        if !self.beside.is_dull(unmarked(stored)) {
+        if !self.is_dull(unmarked(stored)) {
             self.follow(around, from, stored);
         }
     }
@@ -174,6 +204,56 @@ impl Search {
             late.iter().for_each(|id| edges.take_up(*id));
             edges.keep(Part::Late, self.outside);
         }
+    }
+}
+
+/// Where blocks with one tag have words, in pools with blocks of one size.
+#[derive(Clone, Copy)]
+struct Plan {
+    tag: Tag,
+    from: usize,
+    to: usize,
+    leads: Leads,
+    /// Whether nothing is to be done but to follow its words.
+    is_short: bool,
+}
+
+/// Those of tags that came lately, by their lowest bits.
+struct Plans {
+    block: usize,
+    lately: [Plan; LATELY],
+}
+
+/// Tags whose plans are at hand.
+const LATELY: usize = 16;
+
+impl Plans {
+    fn new(pool: &Pool) -> Self {
+        let none = Plan { tag: NONE, from: 0, to: 0, leads: Leads::Nowhere, is_short: false };
+        Self { block: pool.block as usize, lately: [none; LATELY] }
+    }
+
+    #[inline]
+    fn of(&mut self, links: &Links, tag: Tag) -> &Plan {
+        let known = &mut self.lately[usize::from(tag) % LATELY];
+        if known.tag != tag {
+            *known = Plan::new(links, tag, self.block);
+        }
+        known
+    }
+}
+
+impl Plan {
+    fn new(links: &Links, tag: Tag, block: usize) -> Self {
+        let Some(kind) = object_of(tag) else {
+            return Self { tag, from: 0, to: block, leads: Leads::Raw, is_short: true };
+        };
+        let lead = links.get(kind);
+        let places = lead.into_iter().flat_map(|lead| lead.parts()).map(|part| links.within(part, block));
+        let (from, to) = places.fold((block, 0), |(from, to), place| (from.min(place.0), to.max(place.1)));
+        let to = to.min(block);
+        let is_short = lead.is_some_and(|lead| !lead.is_leaf() && !lead.is_container());
+        Self { tag, from: from.min(to), to, leads: Leads::Objects, is_short }
     }
 }
 

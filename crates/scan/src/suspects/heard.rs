@@ -48,8 +48,14 @@ impl Names {
     /// The name at an address.
     #[inline]
     pub(crate) fn get(&self, address: u64) -> Option<usize> {
+        if self.may_be(address) { self.known.get(&address).copied() } else { None }
+    }
+
+    /// Whether a name could be at an address. Quick to say no.
+    #[inline]
+    pub(crate) fn may_be(&self, address: u64) -> bool {
         let (word, bit) = Self::place(address);
-        if self.filter[word] & bit == 0 { None } else { self.known.get(&address).copied() }
+        self.filter[word] & bit != 0
     }
 
     /// Takes note of a text object, given its first bytes.
