@@ -57,8 +57,8 @@ impl Search {
         words.iter().all(|word| {
             let stored = u64::from_le_bytes(*word);
             let address = unmarked(stored);
-            (self.is_dull(address) || !plausible(address) || !around.index.may_be_met(address))
-                && (plan.leads != Leads::Raw || !names.may_be(stored))
+            let dull = || self.is_dull(address) || !around.index.may_be_met(address);
+            !plausible(address) || dull() && (plan.leads != Leads::Raw || !names.may_be(stored))
         })
     }
 
@@ -165,7 +165,8 @@ impl Search {
         let words = block.get(unused & !7..length.min(block.len())).unwrap_or_default();
         for (number, stored) in words.as_chunks::<8>().0.iter().enumerate() {
             let stored = u64::from_le_bytes(*stored);
-            if let Some(suspect) = names.get(stored)
+            if plausible(stored)
+                && let Some(suspect) = names.get(stored)
                 && self.found.places.len() < MOST_FOUND
             {
                 let value = start + (unused / 8 + number + 1) as u64 * 8;
