@@ -115,6 +115,10 @@ pub struct TypeUse {
     pub module: String,
     /// Living objects.
     pub count: u64,
+    /// Classes of this module and name that they are of: more than one where a class is made again and again. 0 in scans of earlier
+    /// versions, which did not count them.
+    #[serde(default)]
+    pub classes: u64,
     /// Bytes of the objects themselves, with their headers.
     pub own_bytes: Bytes,
     /// Resident bytes of native memory that they own.
@@ -343,6 +347,9 @@ pub struct TypeGrowth {
     pub module: String,
     /// More or fewer objects.
     pub count: i64,
+    /// More or fewer classes of this module and name; 0 where not both scans counted them.
+    #[serde(default)]
+    pub classes: i64,
     /// Own bytes.
     pub own_bytes: ByteDelta,
     /// Owned resident bytes.

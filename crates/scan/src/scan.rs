@@ -86,7 +86,7 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
         allocators: allocators(facts, memory, &layout, &contents),
         types: rows,
         native: totals.native(&contents),
-        coverage: coverage(&layout, &contents, &owned),
+        coverage: coverage(&layout, &contents, &owned, types.lost),
         ..Scan::default()
     };
     mappings::account(&mut scan, memory, facts, &layout, &totals);
@@ -252,7 +252,7 @@ fn allocators(facts: &Facts, memory: &dyn Memory, layout: &Layout, contents: &Co
     all
 }
 
-fn coverage(layout: &Layout, contents: &Contents, owned: &Owned) -> Vec<Coverage> {
+fn coverage(layout: &Layout, contents: &Contents, owned: &Owned, lost_types: u64) -> Vec<Coverage> {
     let mut all = Vec::new();
     let pools = contents.pools;
     if pools.count > 0 {
@@ -264,6 +264,15 @@ fn coverage(layout: &Layout, contents: &Contents, owned: &Owned) -> Vec<Coverage
         let what = if *arena == 0 { "main heap".to_owned() } else { format!("thread arena {arena:#x}") };
         let doubt = if sum.walk.lost > 0 { "the walk lost its way: chunks are missing" } else { "" };
         all.push(line(&what, sum.bytes - sum.walk.lost.min(sum.bytes), sum.bytes, sum.walk.retries, doubt));
+    }
+    if lost_types > 0 {
+        all.push(line(
+            "types",
+            0,
+            0,
+            0,
+            "more than can be told apart: objects of some are counted as blocks",
+        ));
     }
     if contents.over_budget > 0 {
         let total = layout.resident.total();

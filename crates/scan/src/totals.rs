@@ -140,6 +140,7 @@ impl Totals {
                 ..TypeUse::default()
             });
             row.count += found.count;
+            row.classes += found.classes;
             row.own_bytes = row.own_bytes.saturating_add(Bytes(found.own));
             row.owned_bytes = row.owned_bytes.saturating_add(Bytes(found.owned));
             row.absent_bytes = row.absent_bytes.saturating_add(Bytes(found.absent));

@@ -82,6 +82,8 @@ pub(crate) struct Type {
     pub(crate) dict_offset: i64,
     /// Whether some object of it has a word that could lead to another block.
     pub(crate) leads: bool,
+    /// Classes that this stands for: where there is no room for more types, one for all of a name.
+    pub(crate) classes: u64,
     pub(crate) count: u64,
     pub(crate) own: u64,
     pub(crate) owned: u64,
@@ -214,8 +216,9 @@ pub(crate) struct Types<'a> {
     /// Quick answers, by address.
     near: Vec<Known>,
     pub(crate) all: Vec<Type>,
-    /// Types that did not fit any more.
+    /// Times that a type did not fit any more, and the first of each name where that happened.
     pub(crate) lost: u64,
+    first_of_name: FxHashMap<(String, String), u32>,
     /// Memory that is written to: start and end, ascending.
     writable: Vec<(u64, u64)>,
     /// Types that are new or were seen to lead to others, since somebody asked.
@@ -241,6 +244,7 @@ impl<'a> Types<'a> {
             near,
             all: Vec::new(),
             lost: 0,
+            first_of_name: FxHashMap::default(),
             writable: writable.collect(),
             changed: Vec::new(),
             names: Names::new(version),
@@ -301,7 +305,8 @@ impl<'a> Types<'a> {
             found.leads = words.any(|at| at + 8 > block.len() || plausible(unmarked(word(block, at))));
             if found.leads {
                 self.changed.push(known.kind);
-                self.near[place.0 as usize] = Known::new(known.kind, found, self.version);
+                let leads = Known::new(known.kind, found, self.version);
+                self.near[place.0 as usize] = Known { address: known.address, ..leads };
             }
         }
         found.leads
@@ -377,7 +382,7 @@ impl<'a> Types<'a> {
     fn look_for(&mut self, address: u64, may_be: &impl Fn(u64) -> bool) -> Known {
         let kind = self.known.get(&address).copied().or_else(|| self.look(address, may_be));
         let found = kind.and_then(|kind| Some(Known::new(kind, self.all.get(kind as usize)?, self.version)));
-        found.unwrap_or(Known { address, ..Known::NOTHING })
+        Known { address, ..found.unwrap_or(Known::NOTHING) }
     }
 
     fn look(&mut self, address: u64, may_be: &impl Fn(u64) -> bool) -> Option<u32> {
@@ -388,14 +393,32 @@ impl<'a> Types<'a> {
         }
         let found = self.read(address)?;
         if self.all.len() >= MOST_TYPES {
-            self.lost += 1;
-            return None;
+            return self.one_more_of_a_name(address, &found);
         }
         let kind = self.all.len() as u32;
         self.all.push(found);
         self.known.insert(address, kind);
         self.changed.push(kind);
         Some(kind)
+    }
+
+    /// There is no room for more types: one that was made again goes with the first of its name, others are not told apart.
+    fn one_more_of_a_name(&mut self, address: u64, found: &Type) -> Option<u32> {
+        if self.first_of_name.is_empty() {
+            let names = self.all.iter().enumerate().rev();
+            let names = names.map(|(kind, of)| ((of.module.clone(), of.name.clone()), kind as u32));
+            self.first_of_name = names.collect();
+        }
+        let form = |of: &Type| (of.basic, of.item, of.end, of.lead, of.dict_offset, of.family());
+        let kind = self.first_of_name.get(&(found.module.clone(), found.name.clone())).copied();
+        let first = kind.and_then(|kind| self.all.get_mut(kind as usize));
+        let Some(first) = first.filter(|first| form(first) == form(found)) else {
+            self.lost += 1;
+            return None;
+        };
+        first.classes += 1;
+        self.known.extend(kind.map(|kind| (address, kind)));
+        kind
     }
 
     fn is_writable(&self, address: u64) -> bool {
@@ -433,6 +456,7 @@ impl<'a> Types<'a> {
             compact_text: flags & flag::STR != 0 && base & flag::STR == 0,
             dict_offset: word(&bytes, field::DICT_OFFSET) as i64,
             leads: false,
+            classes: 1,
             count: 0,
             own: 0,
             owned: 0,

@@ -112,6 +112,10 @@ fn growth_text(growth: &Growth, top: usize) -> String {
         }
         text.push_str(&table.text());
     }
+    for row in grown.iter().filter(|row| row.classes > 1) {
+        let name = name_of(&row.module, &row.name);
+        let _ = writeln!(text, "  {name} is made again and again: {} more classes of that name", row.classes);
+    }
     let of = |found: &Holders| {
         let row = grown.iter().find(|row| row.name == found.name && row.module == found.module)?;
         Some(format!(
@@ -193,8 +197,9 @@ fn types_text(scan: &Scan, top: usize) -> String {
         ("together", Align::Right),
     ]);
     for row in scan.types.iter().take(top) {
+        let name = name_of(&row.module, &row.name);
         table.row(vec![
-            name_of(&row.module, &row.name),
+            if row.classes > 1 { format!("{name} ({} classes)", row.classes) } else { name },
             row.count.to_string(),
             row.own_bytes.to_string(),
             row.owned_bytes.to_string(),
