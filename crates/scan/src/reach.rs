@@ -285,7 +285,8 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
 
     /// So many more references to an object were seen.
     fn seen(&mut self, slot: Slot, more: u64) {
-        let all = if self.leads(slot) { self.count(slot) } else { 0 };
+        let is_text = self.type_of(slot).is_some_and(|(_, found)| found.is_plain_text());
+        let all = if self.leads(slot) && !is_text { self.count(slot) } else { 0 };
         let references = self.references.entry(slot.id).or_insert(References { all, seen: 0 });
         references.seen += more;
         if references.seen >= references.all && self.taken.insert(slot.id) {

@@ -5,8 +5,10 @@
 //! count is one an object can have. No name of a type decides anything.
 
 mod gone;
+mod text;
 mod version;
 
+use text::Copies;
 use version::Counting;
 pub(crate) use version::Version;
 
@@ -78,6 +80,8 @@ pub(crate) struct Type {
     pub(crate) lead: u64,
     /// `str` itself, whose text lies inside the object.
     compact_text: bool,
+    /// Where a text leads to a copy of itself; 0 where it does not.
+    copy_at: u64,
     /// Where instances keep their dict; negative from the end.
     pub(crate) dict_offset: i64,
     /// Whether some object of it has a word that could lead to another block.
@@ -133,6 +137,9 @@ impl Type {
     pub(crate) fn pointers(&self, size: u64, version: Version) -> (u64, u64, u64) {
         // Numbers and bytes have hardly anything before their digits; code has fields before its instructions (3.11 on).
         let digits = !self.has_gc() && (1..8).contains(&self.item) && self.basic < FIELDS;
+        if self.copy_at > 0 {
+            return (0, self.copy_at, self.copy_at + 8);
+        }
         if self.compact_text || digits {
             return (0, 0, 0);
         }
@@ -210,6 +217,7 @@ pub(crate) struct Types<'a> {
     pub(crate) version: Version,
     type_type: u64,
     counting: Counting,
+    copies: Copies,
     /// Bytes of a debug allocator's own head before each block.
     skip: usize,
     known: FxHashMap<u64, u32>,
@@ -239,6 +247,7 @@ impl<'a> Types<'a> {
             version,
             type_type,
             counting: Counting::of(version),
+            copies: Copies::of(version),
             skip,
             known: FxHashMap::default(),
             near,
@@ -258,6 +267,7 @@ impl<'a> Types<'a> {
         let Known { tag, text, leads, .. } = *self.nearby(found);
         if text {
             self.hear(block, at);
+            return Some(self.text_tag(found, block));
         }
         if !leads {
             self.leads(found, block, block.len() as u64);
@@ -265,12 +275,14 @@ impl<'a> Types<'a> {
         Some(tag)
     }
 
-    /// Takes note of an object that was just met: a text may be a name that is looked for.
+    /// Takes note of an object that was just met, and gives its tag: a text may be a name that is looked for.
     #[inline]
-    pub(crate) fn met(&mut self, found: Found, block: &[u8], at: u64) {
+    pub(crate) fn met(&mut self, found: Found, block: &[u8], at: u64) -> Tag {
         if self.nearby(found).text {
             self.hear(block, at);
+            return self.text_tag(found, block);
         }
+        self.nearby(found).tag
     }
 
     #[inline]
@@ -355,12 +367,6 @@ impl<'a> Types<'a> {
             }
         }
         None
-    }
-
-    /// The number of a type that was just found.
-    #[inline]
-    pub(crate) fn kind(&self, found: Found) -> u32 {
-        self.nearby(found).kind
     }
 
     /// Where the type at an address is found, or that there is none.
@@ -453,6 +459,7 @@ impl<'a> Types<'a> {
             end: self.pointers_end(word(&bytes, field::MEMBERS), basic),
             item,
             lead,
+            copy_at: 0,
             compact_text: flags & flag::STR != 0 && base & flag::STR == 0,
             dict_offset: word(&bytes, field::DICT_OFFSET) as i64,
             leads: false,
