@@ -342,7 +342,7 @@ impl Deque {
         let field = |number: u64| ground.reader.word(at + number * 8).unwrap_or(u64::MAX);
         let is_block = |address: u64| {
             let slot = if plausible(address) { ground.index.find_raw(address) } else { None };
-            slot.is_some_and(|slot| slot.start <= address && address + DEQUE_BYTES <= slot.end + 8)
+            slot.is_some_and(|slot| slot.start <= address && address + DEQUE_BYTES <= slot.end)
         };
         let (length, left, right) = (field(2), field(5), field(6));
         let (first, last) = (field(3), field(4));

@@ -1,7 +1,7 @@
 //! Sums over the index: by type, by arena, by size.
 
 use crate::contents::Contents;
-use crate::index::{CACHED, CHUNK_HEAD, Home, RAW, Slot, Tag, Visit, object_of, owner_of};
+use crate::index::{CACHED, CHUNK_HEAD, CHUNK_TAIL, Home, RAW, Slot, Tag, Visit, object_of, owner_of};
 use crate::layout::Layout;
 use crate::presample::Samples;
 use crate::reader::Resident;
@@ -72,12 +72,13 @@ impl Visit for Summing<'_, '_> {
     }
 
     fn block(&mut self, slot: Slot, tag: Tag, home: Home) {
-        let start = match home {
-            Home::Pool | Home::Shared => slot.start,
-            Home::Heap | Home::Mapping => slot.start - CHUNK_HEAD,
+        let (start, end) = match home {
+            Home::Pool | Home::Shared => (slot.start, slot.end),
+            Home::Mapping => (slot.start - CHUNK_HEAD, slot.end),
+            Home::Heap => (slot.start - CHUNK_HEAD, slot.end - CHUNK_TAIL),
         };
-        let size = slot.end - start;
-        let here = if size < SMALL { size } else { self.resident.within(start, slot.end) };
+        let size = end - start;
+        let here = if size < SMALL { size } else { self.resident.within(start, end) };
         owner_of(tag).into_iter().for_each(|kind| self.samples.owned(kind, slot, here));
         self.sum.add(self.types, (Alike { count: 1, size, bytes: size, here }, tag, home));
     }
