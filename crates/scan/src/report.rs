@@ -242,8 +242,11 @@ pub struct Suspect {
     pub container: String,
     /// Entries; 0 where it does not tell.
     pub count: u64,
-    /// Bytes of it, and of all it leads to that nothing else holds.
+    /// Resident bytes of it, and of all it leads to that nothing else holds.
     pub bytes: Bytes,
+    /// Bytes of the same that are allocated but not resident: never written, or swapped out.
+    #[serde(default)]
+    pub absent_bytes: Bytes,
     /// Whether it leads to more: others hold that as well, or it holds itself.
     pub at_least: bool,
     /// Whether not all of it was counted: there is too much of it, or some came meanwhile.

@@ -62,6 +62,7 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
         types: &types,
         links: &links,
         tables: &owned.tables,
+        resident: &layout.resident,
         outside: &outside,
         most_read: layout.resident.total().saturating_mul(CLIMB_READS),
         code_type: facts.symbol("PyCode_Type"),

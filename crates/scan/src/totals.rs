@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// Smaller blocks are taken for resident: they share their pages with others.
-const SMALL: u64 = 8 << 10;
+pub(crate) const SMALL: u64 = 8 << 10;
 /// Different sizes of unowned chunks that are told apart.
 const MOST_SIZES: usize = 1 << 16;
 /// Sizes that are reported.
