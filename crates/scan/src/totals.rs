@@ -3,6 +3,7 @@
 use crate::contents::Contents;
 use crate::index::{CACHED, CHUNK_HEAD, CHUNK_TAIL, Home, RAW, Slot, Tag, Visit, object_of, owner_of};
 use crate::layout::Layout;
+use crate::mapped::Mapped;
 use crate::presample::Samples;
 use crate::reader::Resident;
 use crate::report::{Arena, Native, SizeUse, TypeUse};
@@ -128,6 +129,18 @@ impl Totals {
             Home::Pool => self.pool_live += here,
             Home::Heap => self.heap_live += here,
             Home::Mapping | Home::Shared => {}
+        }
+    }
+
+    /// Gives types what their objects have mapped for themselves: it hangs on the objects, as small blocks do.
+    pub(crate) fn give(&mut self, types: &mut Types<'_>, mapped: &[Mapped]) {
+        for one in mapped {
+            if let Some(found) = types.all.get_mut(one.kind as usize) {
+                found.owned += one.here;
+                found.small += one.here;
+                found.absent += one.absent;
+                self.owned += one.here;
+            }
         }
     }
 
