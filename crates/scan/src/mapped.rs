@@ -3,11 +3,10 @@
 //! The kernel melts such mappings with their neighbours, so only the object tells: a word that is the address of a page of nobody's,
 //! and behind it how many bytes there are. Not here: shared memory, whose mappings stay apart (`own.rs`).
 
-use crate::index::object_of;
+use crate::index::{Index, object_of};
 use crate::layout::{Layout, Region, is_anonymous};
-use crate::own::Around;
-use crate::reader::{plausible, word};
-use crate::types::Family;
+use crate::reader::{Reader, plausible, word};
+use crate::types::{Family, Types};
 use std::ops::RangeInclusive;
 
 /// Only where at least this much is nobody's are objects looked at.
@@ -28,23 +27,24 @@ pub(crate) struct Mapped {
 }
 
 /// What objects have mapped for themselves, by the types that were counted.
-pub(crate) fn mapped(around: Around<'_, '_>, layout: &Layout) -> Vec<Mapped> {
-    let free = Free::new(around, layout);
+pub(crate) fn mapped(
+    (reader, index, types): (&Reader<'_>, &Index, &Types<'_>),
+    layout: &Layout,
+) -> Vec<Mapped> {
+    let free = Free::new(reader, layout);
     let known: u64 = free.regions.iter().map(|(start, end)| layout.resident.within(*start, *end)).sum();
     if layout.resident.total().saturating_sub(known) < WORTH {
         return Vec::new();
     }
-    let wanted = wanted(around);
+    let wanted = wanted(types);
     let mut extents: Vec<(u64, u64, u32)> = Vec::new();
     let is_wanted = |kind: u32| wanted.get(kind as usize).copied().unwrap_or(false);
-    around.index.for_each_wanted(
+    index.for_each_wanted(
         |tag| object_of(tag).is_some_and(is_wanted),
         |slot, tag, _| {
             let mut bytes = [0; *SIZES.end() as usize];
             let size = bytes.len().min((slot.end - slot.start) as usize);
-            if let Some(kind) =
-                object_of(tag).filter(|_| around.reader.cached(slot.start, &mut bytes[..size]))
-            {
+            if let Some(kind) = object_of(tag).filter(|_| reader.cached(slot.start, &mut bytes[..size])) {
                 let words = (0..size.saturating_sub(15)).step_by(8);
                 let pairs = words.map(|at| (word(&bytes, at), word(&bytes, at + 8)));
                 extents.extend(
@@ -70,8 +70,8 @@ fn sum(layout: &Layout, extents: &[(u64, u64, u32)]) -> Vec<Mapped> {
 }
 
 /// Which types have objects that may have such a word: no containers, and not many objects. Those with the fewest come first.
-fn wanted(around: Around<'_, '_>) -> Vec<bool> {
-    let all = &around.types.all;
+fn wanted(types: &Types<'_>) -> Vec<bool> {
+    let all = &types.all;
     let mut kinds: Vec<usize> = (0..all.len())
         .filter(|kind| {
             let found = &all[*kind];
@@ -98,10 +98,10 @@ struct Free {
 }
 
 impl Free {
-    fn new(around: Around<'_, '_>, layout: &Layout) -> Self {
+    fn new(reader: &Reader<'_>, layout: &Layout) -> Self {
         let mut stretches: Vec<(u64, u64)> = Vec::new();
         let is_stack = |start: u64, end: u64| layout.stacks.binary_search(&(start, end)).is_ok();
-        for mapping in around.reader.memory().mappings().iter().filter(|mapping| is_anonymous(mapping)) {
+        for mapping in reader.memory().mappings().iter().filter(|mapping| is_anonymous(mapping)) {
             match stretches.last_mut() {
                 _ if is_stack(mapping.start, mapping.end) => {}
                 Some(last) if last.1 == mapping.start => last.1 = mapping.end,

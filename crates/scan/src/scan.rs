@@ -54,9 +54,7 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
     let around = Around { reader: &reader, index: &contents.index, types: &types, links: &links };
     let (owned, mut samples) = search.levels(around, resident.saturating_mul(OWN_READS));
     let mut totals = totals(&layout, &contents, &mut types, &mut samples);
-    let around = Around { reader: &reader, index: &contents.index, types: &types, links: &links };
-    let own = mapped(around, &layout);
-    totals.give(&mut types, &own);
+    totals.give(&mapped((&reader, &contents.index, &types), &layout), &mut types);
     let mut rows = Totals::types(&types);
     samples.remember(&contents.index, &types, &mut rows);
     let outside = layout.outside();

@@ -133,7 +133,7 @@ impl Totals {
     }
 
     /// Gives types what their objects have mapped for themselves: it hangs on the objects, as small blocks do.
-    pub(crate) fn give(&mut self, types: &mut Types<'_>, mapped: &[Mapped]) {
+    pub(crate) fn give(&mut self, mapped: &[Mapped], types: &mut Types<'_>) {
         for one in mapped {
             if let Some(found) = types.all.get_mut(one.kind as usize) {
                 found.owned += one.here;
