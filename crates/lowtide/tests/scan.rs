@@ -162,6 +162,30 @@ signal.signal(signal.SIGUSR1, lambda *_: held.extend(bytearray(50_000) for _ in 
 }
 
 #[test]
+fn a_class_that_is_made_again_and_again_is_one_line_with_how_many_classes() {
+    let stage = Stage::new();
+    let before = stage.path("before.json");
+    let before = before.to_str().unwrap();
+    let target = Target::start(
+        "import signal
+held = []
+def again():
+    class Twin:
+        __slots__ = ('one', 'two', 'three')
+    held.append([Twin() for _ in range(600)])
+for _ in range(300): again()
+signal.signal(signal.SIGUSR1, lambda *_: [again() for _ in range(500)])",
+    );
+    let now = stage.output(&["scan", &target.pid(), "--save", before]);
+    let text = String::from_utf8(now.stdout).unwrap();
+    assert!(text.contains("__main__.Twin (300 classes)"), "{text}");
+    target.grow();
+    let later = stage.output(&["scan", &target.pid(), "--against", before]);
+    let text = String::from_utf8(later.stdout).unwrap();
+    assert!(text.contains("__main__.Twin is made again and again: "), "{text}");
+}
+
+#[test]
 fn two_processes_are_not_subtracted_from_each_other() {
     let stage = Stage::new();
     let file = stage.path("one.json");

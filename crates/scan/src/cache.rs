@@ -3,7 +3,7 @@
 //! A thread's cache is a chunk itself: heads of lists, one for each size, each a chunk of just that size. That is how
 //! it is recognised; a chunk whose lists do not lead to chunks of the right sizes is no cache.
 
-use crate::index::{CACHED, CHUNK_HEAD, Index, RAW, Slot};
+use crate::index::{CACHED, CHUNK_HEAD, CHUNK_TAIL, Index, RAW, Slot};
 use crate::reader::{Reader, plausible, word};
 
 /// Sizes of a cache's chunk: glibc 2.26 to 2.29, to 2.41, and later ones.
@@ -67,7 +67,7 @@ enum Link {
 
 fn chunk_of(index: &Index, user: u64, size: u64) -> Option<Slot> {
     let slot = if plausible(user) && user.is_multiple_of(16) { index.find(user) } else { None }?;
-    (slot.start == user && slot.end - slot.start + CHUNK_HEAD == size).then_some(slot)
+    (slot.start == user && slot.end - slot.start + CHUNK_HEAD - CHUNK_TAIL == size).then_some(slot)
 }
 
 fn follow(reader: &Reader<'_>, index: &Index, head: u64, size: u64, link: Link) -> u64 {

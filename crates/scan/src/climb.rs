@@ -12,8 +12,9 @@ use crate::index::{Index, Slot, object_of};
 use crate::links::Links;
 use crate::path::{Namer, Top};
 use crate::presample::{self, Samples, kinds_of};
-use crate::reader::Reader;
+use crate::reader::{Reader, Resident};
 use crate::report::{Holders, TypeGrowth};
+use crate::totals::SMALL;
 use crate::tree::Tree;
 use crate::types::{Type, Types};
 use crate::ways::Ways;
@@ -71,6 +72,8 @@ pub(crate) struct Ground<'a, 'b> {
     pub(crate) links: &'b Links,
     /// Blocks that were read as tables of containers.
     pub(crate) tables: &'b Frontier,
+    /// What is resident of all blocks.
+    pub(crate) resident: &'b Resident,
     /// Memory of no allocator: frames of running functions lie there.
     pub(crate) outside: &'b [(u64, u64)],
     pub(crate) code_type: Option<u64>,
@@ -82,6 +85,13 @@ pub(crate) struct Ground<'a, 'b> {
 }
 
 impl Ground<'_, '_> {
+    /// How many bytes of a block are resident, and how many are not: never written, or swapped out.
+    pub(crate) fn resident(&self, slot: Slot) -> (u64, u64) {
+        let size = slot.end - slot.start;
+        let here = if size < SMALL { size } else { self.resident.within(slot.start, slot.end) };
+        (here, size - here)
+    }
+
     /// Where reading ends for one more search that begins now.
     pub(crate) fn limit(&self) -> u64 {
         self.reader.effort().saturating_add(self.most_read.max(LEAST_READ))

@@ -3,7 +3,7 @@
 use crate::beside::Turn;
 use crate::cache;
 use crate::heap::{Candidates, Heap, Walk, Walker};
-use crate::index::{Index, Leads, POOL_HEAD, Pool, RAW, Tag, object_tag};
+use crate::index::{Index, Leads, POOL_HEAD, Pool, RAW, Tag};
 use crate::layout::{Layout, Region};
 use crate::links::Links;
 use crate::memory::Settings;
@@ -289,13 +289,14 @@ impl<'a> Filler<'a, '_> {
         let got = self.reader.fill(start + 16, &mut head);
         let may_be_type = |address| self.out.index.may_be_type(address);
         let found = self.types.classify(&head[..got], end - start - 16, &may_be_type);
-        found.iter().for_each(|found| {
-            self.types.leads(*found, &head[..got], end - start - 16);
+        let tag = found.map_or(RAW, |found| {
+            self.types.leads(found, &head[..got], end - start - 16);
+            self.types.met(found, &head[..got], start + 16)
         });
         self.out.singles += 1;
         self.out.single_bytes += end - start;
         self.spent += 64;
-        self.out.index.add_single(start, end, found.map_or(RAW, |found| object_tag(self.types.kind(found))));
+        self.out.index.add_single(start, end, tag);
     }
 }
 

@@ -95,6 +95,7 @@ pub(crate) fn types(before: &[TypeUse], after: &[TypeUse]) -> Vec<TypeGrowth> {
             name: name.to_owned(),
             module: module.to_owned(),
             count: new.count as i64 - old.count as i64,
+            classes: classes(old, new),
             own_bytes: new.own_bytes.since(old.own_bytes),
             owned_bytes: new.owned_bytes.since(old.owned_bytes),
         })
@@ -102,6 +103,12 @@ pub(crate) fn types(before: &[TypeUse], after: &[TypeUse]) -> Vec<TypeGrowth> {
         .collect();
     grown.sort_by_key(|row| std::cmp::Reverse((row.bytes(), row.count)));
     grown
+}
+
+/// How many more classes of one name there are. A scan of an earlier version did not count them.
+fn classes(old: &TypeUse, new: &TypeUse) -> i64 {
+    let told = |row: &TypeUse| row.classes > 0 || row.bytes() == Bytes::ZERO;
+    if told(old) && told(new) { new.classes as i64 - old.classes as i64 } else { 0 }
 }
 
 /// Only those that both scans saw and counted to the end: else the difference is one of the scans.
@@ -144,6 +151,7 @@ mod tests {
             name: name.into(),
             module: "m".into(),
             count,
+            classes: 1,
             own_bytes: Bytes(own),
             owned_bytes: Bytes(owned),
             absent_bytes: Bytes::ZERO,
@@ -160,6 +168,17 @@ mod tests {
         assert_eq!(names, [("Grew", 3), ("New", 1), ("Gone", -2)]);
         assert_eq!(grown[0].owned_bytes, ByteDelta(900));
         assert_eq!(grown[2].own_bytes, ByteDelta(-100));
+    }
+
+    #[test]
+    fn a_class_that_is_made_again_is_counted_where_both_scans_did() {
+        let of = |classes: u64| TypeUse { classes, ..row("Again", classes * 10, classes * 640, 0) };
+        let grown = |before: &[TypeUse], after: &[TypeUse]| types(before, after)[0].classes;
+        assert_eq!(grown(&[of(3)], &[of(8)]), 5);
+        assert_eq!(grown(&[], &[of(8)]), 8);
+        assert_eq!(grown(&[of(8)], &[]), -8);
+        let untold = TypeUse { classes: 0, ..of(3) };
+        assert_eq!(grown(&[untold], &[of(8)]), 0, "an earlier version did not count them");
     }
 
     fn doubted(share: f64, (bytes, unit): (f64, f64), grown: u64) -> Holders {

@@ -28,29 +28,33 @@ pub(crate) fn gradients(ground: &Ground<'_, '_>, groups: u64, limit: u64) -> Opt
         .flat_map(|list| entries(ground, list, MOST_PARAMETERS))
         .collect();
     let looked = parameters.iter().take_while(|_| ground.reader.effort() <= limit);
-    let (mut number, mut count, mut bytes) = (0, 0, 0);
+    let (mut number, mut count, mut bytes, mut absent) = (0, 0, 0, 0);
     for parameter in looked {
         number += 1;
         if let Some(record) = gradient(ground, *parameter) {
             count += 1;
-            bytes += record.end - record.start + data(ground, record);
+            let parts = [Some(record), data(ground, record)].into_iter().flatten();
+            for (here, not_here) in parts.map(|slot| ground.resident(slot)) {
+                bytes += here;
+                absent += not_here;
+            }
         }
     }
     let cut = number < parameters.len();
-    (count > 0).then_some((count, Reached { bytes, at_least: cut, cut }))
+    (count > 0).then_some((count, Reached { bytes, absent, at_least: cut, cut }))
 }
 
-/// Bytes of the data of a tensor, given its record: two steps from it, and there is one of it. Where a word that was left from
+/// The data of a tensor, given its record: two steps from it, and there is one of it. Where a word that was left from
 /// before leads to another's as well, the smaller of the large ones is told, so that it is never too much.
-fn data(ground: &Ground<'_, '_>, record: Slot) -> u64 {
+fn data(ground: &Ground<'_, '_>, record: Slot) -> Option<Slot> {
     let storages = records(ground, (record.start, record.end)).into_iter().filter(|slot| *slot != record);
     let small = storages.filter(|slot| slot.end - slot.start <= RECORD);
     let words = small.flat_map(|slot| words(ground, (slot.start, slot.end)));
     let near = |address: u64| ground.index.find_raw(address).filter(|slot| address - slot.start < PAGE);
-    let sizes: Vec<u64> =
-        words.filter_map(near).filter(|slot| *slot != record).map(|slot| slot.end - slot.start).collect();
-    let large = sizes.iter().filter(|size| **size >= PAGE).min();
-    large.or_else(|| sizes.iter().max()).copied().unwrap_or(0)
+    let size = |slot: &Slot| slot.end - slot.start;
+    let all: Vec<Slot> = words.filter_map(near).filter(|slot| *slot != record).collect();
+    let large = all.iter().copied().filter(|slot| size(slot) >= PAGE).min_by_key(size);
+    large.or_else(|| all.iter().copied().max_by_key(size))
 }
 
 /// The entries of a list.

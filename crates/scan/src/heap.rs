@@ -5,7 +5,7 @@
 //! a window and reads again. It is whole only when it ends at the top. Not here: thread caches (`cache.rs`), which
 //! look like chunks in use.
 
-use crate::index::{FREE, HeapSlots, Index, RAW, object_tag};
+use crate::index::{FREE, HeapSlots, Index, RAW};
 use crate::reader::{Reader, Window, word};
 use crate::types::Types;
 
@@ -199,11 +199,10 @@ impl Walker<'_, '_> {
             {
                 self.candidates.push((chunk.at, chunk.size));
             }
-            if let Some(found) = found {
-                self.types.met(found, block, chunk.at + 16);
+            found.map_or(RAW, |found| {
                 self.types.leads(found, block, user);
-            }
-            found.map_or(RAW, |found| object_tag(self.types.kind(found)))
+                self.types.met(found, block, chunk.at + 16)
+            })
         } else {
             out.walk.free += chunk.size;
             FREE

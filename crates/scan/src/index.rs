@@ -73,6 +73,8 @@ pub(crate) enum Home {
 
 /// Bytes of a chunk's header that do not belong to the program.
 pub(crate) const CHUNK_HEAD: u64 = 16;
+/// Bytes of the program's that lie in the head of the next chunk: the last word of an object, or of a list's table.
+pub(crate) const CHUNK_TAIL: u64 = 8;
 /// A block has at most so many bytes before a type that is in it (what allocators and the collector put there), and at least so
 /// many from where that begins.
 const MOST_BEFORE_TYPE: u64 = 64;
@@ -470,8 +472,7 @@ impl Index {
     fn chunk(span: &Span, starts: &Ranked, begin: usize, number: u32) -> Slot {
         let start = span.start + begin as u64 * 16 + CHUNK_HEAD;
         let next = starts.after(begin, number + 1);
-        // The last 8 bytes of a chunk lie in the head of the next one.
-        let end = next.map_or(span.end, |next| span.start + next as u64 * 16);
+        let end = next.map_or(span.end, |next| span.start + next as u64 * 16 + CHUNK_TAIL);
         Slot { id: span.first + number, start, end: end.max(start) }
     }
 

@@ -14,8 +14,9 @@ const HEAP_ALIGN: u64 = 64 << 20;
 const PAGE: u64 = 4096;
 /// Least size malloc gives a mapping of its own by default.
 const MMAP_THRESHOLD: u64 = 128 << 10;
-/// Sizes of glibc's arena: 2.27 and later, 2.26, without fast bins, and 2.43.
-const ARENA_SIZES: [u64; 5] = [0x898, 0x890, 0x888, 0x848, 0x840];
+/// Sizes of glibc's arena, the smallest first: 2.43, without fast bins, 2.26, and 2.27 to 2.42. Behind a smaller one that is looked for
+/// in a larger are pointers and zeroes, no chunk; but where a larger one would end in a smaller may be a later chunk.
+const ARENA_SIZES: [u64; 5] = [0x840, 0x848, 0x888, 0x890, 0x898];
 /// Where an arena keeps its top: after ten fast bins, or without them.
 const TOP_OFFSETS: [u64; 3] = [96, 16, 8];
 
@@ -305,16 +306,27 @@ impl Finder<'_, '_> {
             if before == 0 || !before.is_multiple_of(HEAP_ALIGN) || arena & !(HEAP_ALIGN - 1) == at {
                 return None;
             }
-            [at + 48, at + 32].into_iter().find(|first| self.is_first(*first, stop))?
+            // The head of a heap is as long as that of the first one, behind which the arena is.
+            let first = at + arena % HEAP_ALIGN;
+            Some(first).filter(|first| [at + 48, at + 32].contains(first) && self.is_first(*first, stop))?
         };
         let top = Some(top).filter(|top| (at..stop).contains(top));
         Some(Heap { start: at, end: stop, reach, first, arena, top })
     }
 
+    /// Whether a chunk begins at `at` with nothing free before it, and another one behind it.
     fn is_first(&self, at: u64, end: u64) -> bool {
         let head = self.reader.word(at + 8).unwrap_or(0);
-        let size = head & !7;
-        head & 3 == 1 && size >= 32 && size.is_multiple_of(16) && at + size <= end
+        let fits = |at: u64, head: u64| {
+            let size = head & !7;
+            head & 2 == 0 && size >= 32 && size.is_multiple_of(16) && size <= end.saturating_sub(at)
+        };
+        let next = at.saturating_add(head & !7);
+        // Near the end there may be a fence instead, and what is not resident can't be asked.
+        let behind = || {
+            end.saturating_sub(next) <= 64 || self.reader.word(next + 8).is_none_or(|head| fits(next, head))
+        };
+        head & 1 == 1 && fits(at, head) && behind()
     }
 }
 
@@ -375,6 +387,43 @@ fn has_thread_record(reader: &Reader<'_>, mapping: &Mapping) -> bool {
 mod tests {
     use super::*;
     use crate::dump::Dump;
+
+    /// A thread's heap of small chunks, as the C library with such heads makes it: its bytes, and where the first chunk is.
+    fn thread_heap(at: u64, info: u64, (arena_size, top_at): (u64, u64)) -> (Vec<u8>, u64) {
+        const SIZE: u64 = 132 << 10;
+        let mut bytes = vec![0; SIZE as usize];
+        let mut put = |offset: u64, word: u64| {
+            bytes[offset as usize..offset as usize + 8].copy_from_slice(&word.to_le_bytes());
+        };
+        let first = (info + arena_size).next_multiple_of(16);
+        let top = first + 60 * 32;
+        [at + info, 0, SIZE, SIZE].into_iter().zip(0..).for_each(|(word, number)| put(number * 8, word));
+        // Bins that lead to themselves, and what the arena has taken.
+        (top_at + 16..arena_size - 56).step_by(8).for_each(|offset| put(info + offset, at + info + offset));
+        [2, 1].iter().for_each(|back| put(info + arena_size - back * 8, SIZE));
+        put(info + top_at, at + top);
+        (0..60).for_each(|number| put(first + number * 32 + 8, 32 | 5));
+        put(top + 8, (SIZE - top) | 1);
+        (bytes, at + first)
+    }
+
+    #[test]
+    fn a_heap_of_a_thread_begins_with_its_first_chunk_whichever_arena_is_before_it() {
+        const AT: u64 = 0x7000_0000_0000;
+        for info in [32, 48] {
+            for arena in [(0x898, 96), (0x848, 16), (0x840, 8)] {
+                let (bytes, first) = thread_heap(AT, info, arena);
+                let end = AT + bytes.len() as u64;
+                let mapping =
+                    Mapping { start: AT, end, readable: true, writable: true, ..Mapping::default() };
+                let mut dump = Dump::new(vec![mapping]);
+                assert!(dump.push(AT, &bytes));
+                let found = layout(&Reader::new(&dump), &Facts::default(), None);
+                let [Region::Heap(heap)] = found.regions[..] else { panic!("{:?}", found.regions) };
+                assert_eq!((heap.first - AT, heap.arena), (first - AT, AT + info), "{info} {arena:x?}");
+            }
+        }
+    }
 
     #[test]
     fn blocks_with_mappings_of_their_own_are_found_between_the_frames_of_threads() {

@@ -25,6 +25,7 @@ mod heap;
 mod index;
 mod layout;
 mod links;
+mod mapped;
 mod mappings;
 mod memory;
 mod moved;

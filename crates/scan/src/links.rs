@@ -439,14 +439,14 @@ impl Links {
 }
 
 /// Where a text ends that a block begins with, in whole words: its end and what is left behind that read as a pointer. No count
-/// and no pointer reads as eight letters; in the smallest block, which has two words, fewer will do, but the first of those may be a
+/// and no pointer reads as eight letters; in the smallest block, which has two words or three, fewer will do, but the first of those may be a
 /// pointer all the same.
 #[inline]
 fn text_length(block: &[u8], size: u64) -> Option<usize> {
-    const SMALLEST: u64 = 16;
+    const SMALLEST: [u64; 2] = [16, 24];
     const FEW: usize = 2;
     let first: &[u8; 8] = block.first_chunk()?;
-    let small = size == SMALLEST;
+    let small = SMALLEST.contains(&size);
     let is_letter = |byte: &u8| if small { matches!(byte, b' '..=b'~') } else { is_letter(*byte) };
     if !first[..if small { FEW } else { 8 }].iter().all(is_letter) {
         return None;

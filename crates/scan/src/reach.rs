@@ -31,7 +31,9 @@ const DEQUE_BYTES: u64 = (DEQUE_BLOCK + 2) * 8;
 /// What was taken in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reached {
+    /// Resident bytes, and those that are not.
     pub(crate) bytes: u64,
+    pub(crate) absent: u64,
     /// Whether more was met that others hold as well, or that was not followed.
     pub(crate) at_least: bool,
     /// Whether there was no budget to follow all of it, or some of it came since its blocks were counted.
@@ -52,6 +54,7 @@ pub(crate) struct Reach<'a, 'b, 'c> {
     left: usize,
     limit: u64,
     bytes: u64,
+    absent: u64,
     taken: FxHashSet<u32>,
     references: FxHashMap<u32, References>,
     /// Objects that the blocks of this level refer to, once for each time, and other blocks that belong to those.
@@ -72,6 +75,7 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
             left: most,
             limit,
             bytes: 0,
+            absent: 0,
             taken: FxHashSet::default(),
             references: FxHashMap::default(),
             met: Vec::new(),
@@ -84,7 +88,7 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
 
     /// Takes in a container or its parts, and what the objects and the native memory behind it take, the nearest first.
     pub(crate) fn take_in(&mut self, from: Vec<Slot>) -> Reached {
-        let (before, mut cut) = (self.bytes, false);
+        let (before, absent_before, mut cut) = (self.bytes, self.absent, false);
         self.missed = false;
         self.references.clear();
         self.aside.clear();
@@ -92,7 +96,7 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
         while !level.is_empty() {
             level.sort_unstable_by_key(|slot| slot.start);
             for some in level.chunks(TOGETHER) {
-                self.bytes += some.iter().map(|slot| slot.end - slot.start).sum::<u64>();
+                some.iter().for_each(|slot| self.count_in(*slot));
                 let leading: Vec<Slot> = some.iter().copied().filter(|slot| self.leads(*slot)).collect();
                 let enough = leading.len() <= self.left && self.ground.reader.effort() <= self.limit;
                 cut |= !enough && !leading.is_empty();
@@ -105,7 +109,14 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
             level = self.settle();
         }
         let cut = cut || self.missed;
-        Reached { bytes: self.bytes - before, at_least: cut || !self.is_whole(), cut }
+        let (bytes, absent) = (self.bytes - before, self.absent - absent_before);
+        Reached { bytes, absent, at_least: cut || !self.is_whole(), cut }
+    }
+
+    fn count_in(&mut self, slot: Slot) {
+        let (here, absent) = self.ground.resident(slot);
+        self.bytes += here;
+        self.absent += absent;
     }
 
     fn type_of(&self, slot: Slot) -> Option<(u32, &Type)> {
@@ -235,7 +246,7 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
     fn take(&mut self, address: u64) -> Option<Slot> {
         let slot = self.below(address).filter(|slot| object_of(self.ground.index.tag(slot.id)).is_none())?;
         let new = self.taken.insert(slot.id);
-        self.bytes += if new { slot.end - slot.start } else { 0 };
+        new.then(|| self.count_in(slot));
         new.then_some(slot)
     }
 
@@ -285,7 +296,8 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
 
     /// So many more references to an object were seen.
     fn seen(&mut self, slot: Slot, more: u64) {
-        let all = if self.leads(slot) { self.count(slot) } else { 0 };
+        let is_text = self.type_of(slot).is_some_and(|(_, found)| found.is_plain_text());
+        let all = if self.leads(slot) && !is_text { self.count(slot) } else { 0 };
         let references = self.references.entry(slot.id).or_insert(References { all, seen: 0 });
         references.seen += more;
         if references.seen >= references.all && self.taken.insert(slot.id) {
@@ -341,7 +353,7 @@ impl Deque {
         let field = |number: u64| ground.reader.word(at + number * 8).unwrap_or(u64::MAX);
         let is_block = |address: u64| {
             let slot = if plausible(address) { ground.index.find_raw(address) } else { None };
-            slot.is_some_and(|slot| slot.start <= address && address + DEQUE_BYTES <= slot.end + 8)
+            slot.is_some_and(|slot| slot.start <= address && address + DEQUE_BYTES <= slot.end)
         };
         let (length, left, right) = (field(2), field(5), field(6));
         let (first, last) = (field(3), field(4));

@@ -115,6 +115,10 @@ pub struct TypeUse {
     pub module: String,
     /// Living objects.
     pub count: u64,
+    /// Classes of this module and name that they are of: more than one where a class is made again and again. 0 in scans of earlier
+    /// versions, which did not count them.
+    #[serde(default)]
+    pub classes: u64,
     /// Bytes of the objects themselves, with their headers.
     pub own_bytes: Bytes,
     /// Resident bytes of native memory that they own.
@@ -238,8 +242,11 @@ pub struct Suspect {
     pub container: String,
     /// Entries; 0 where it does not tell.
     pub count: u64,
-    /// Bytes of it, and of all it leads to that nothing else holds.
+    /// Resident bytes of it, and of all it leads to that nothing else holds.
     pub bytes: Bytes,
+    /// Bytes of the same that are allocated but not resident: never written, or swapped out.
+    #[serde(default)]
+    pub absent_bytes: Bytes,
     /// Whether it leads to more: others hold that as well, or it holds itself.
     pub at_least: bool,
     /// Whether not all of it was counted: there is too much of it, or some came meanwhile.
@@ -343,6 +350,9 @@ pub struct TypeGrowth {
     pub module: String,
     /// More or fewer objects.
     pub count: i64,
+    /// More or fewer classes of this module and name; 0 where not both scans counted them.
+    #[serde(default)]
+    pub classes: i64,
     /// Own bytes.
     pub own_bytes: ByteDelta,
     /// Owned resident bytes.

@@ -5,6 +5,7 @@ use crate::contents::{Contents, contents};
 use crate::edges::Graph;
 use crate::layout::{Layout, layout};
 use crate::links::Links;
+use crate::mapped::mapped;
 use crate::mappings;
 use crate::memory::{Facts, Memory, Settings};
 use crate::moved::Moved;
@@ -52,7 +53,8 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
     reader.refresh();
     let around = Around { reader: &reader, index: &contents.index, types: &types, links: &links };
     let (owned, mut samples) = search.levels(around, resident.saturating_mul(OWN_READS));
-    let totals = totals(&layout, &contents, &mut types, &mut samples);
+    let mut totals = totals(&layout, &contents, &mut types, &mut samples);
+    totals.give(&mapped((&reader, &contents.index, &types), &layout), &mut types);
     let mut rows = Totals::types(&types);
     samples.remember(&contents.index, &types, &mut rows);
     let outside = layout.outside();
@@ -62,6 +64,7 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
         types: &types,
         links: &links,
         tables: &owned.tables,
+        resident: &layout.resident,
         outside: &outside,
         most_read: layout.resident.total().saturating_mul(CLIMB_READS),
         code_type: facts.symbol("PyCode_Type"),
@@ -86,7 +89,7 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
         allocators: allocators(facts, memory, &layout, &contents),
         types: rows,
         native: totals.native(&contents),
-        coverage: coverage(&layout, &contents, &owned),
+        coverage: coverage(&layout, &contents, &owned, types.lost),
         ..Scan::default()
     };
     mappings::account(&mut scan, memory, facts, &layout, &totals);
@@ -252,7 +255,7 @@ fn allocators(facts: &Facts, memory: &dyn Memory, layout: &Layout, contents: &Co
     all
 }
 
-fn coverage(layout: &Layout, contents: &Contents, owned: &Owned) -> Vec<Coverage> {
+fn coverage(layout: &Layout, contents: &Contents, owned: &Owned, lost_types: u64) -> Vec<Coverage> {
     let mut all = Vec::new();
     let pools = contents.pools;
     if pools.count > 0 {
@@ -264,6 +267,15 @@ fn coverage(layout: &Layout, contents: &Contents, owned: &Owned) -> Vec<Coverage
         let what = if *arena == 0 { "main heap".to_owned() } else { format!("thread arena {arena:#x}") };
         let doubt = if sum.walk.lost > 0 { "the walk lost its way: chunks are missing" } else { "" };
         all.push(line(&what, sum.bytes - sum.walk.lost.min(sum.bytes), sum.bytes, sum.walk.retries, doubt));
+    }
+    if lost_types > 0 {
+        all.push(line(
+            "types",
+            0,
+            0,
+            0,
+            "more than can be told apart: objects of some are counted as blocks",
+        ));
     }
     if contents.over_budget > 0 {
         let total = layout.resident.total();

@@ -117,6 +117,7 @@ fn together(found: Vec<Suspect>) -> Vec<Suspect> {
             Some(line) => {
                 line.count = line.count.saturating_add(one.count);
                 line.bytes = line.bytes.saturating_add(one.bytes);
+                line.absent_bytes = line.absent_bytes.saturating_add(one.absent_bytes);
                 line.at_least |= one.at_least;
                 line.cut |= one.cut;
             }
@@ -172,6 +173,7 @@ impl Named {
             container: container.to_owned(),
             count,
             bytes: Bytes(reached.bytes),
+            absent_bytes: Bytes(reached.absent),
             at_least: reached.at_least,
             cut: reached.cut,
         }

@@ -1,8 +1,9 @@
 //! Sums over the index: by type, by arena, by size.
 
 use crate::contents::Contents;
-use crate::index::{CACHED, CHUNK_HEAD, Home, RAW, Slot, Tag, Visit, object_of, owner_of};
+use crate::index::{CACHED, CHUNK_HEAD, CHUNK_TAIL, Home, RAW, Slot, Tag, Visit, object_of, owner_of};
 use crate::layout::Layout;
+use crate::mapped::Mapped;
 use crate::presample::Samples;
 use crate::reader::Resident;
 use crate::report::{Arena, Native, SizeUse, TypeUse};
@@ -12,7 +13,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// Smaller blocks are taken for resident: they share their pages with others.
-const SMALL: u64 = 8 << 10;
+pub(crate) const SMALL: u64 = 8 << 10;
 /// Different sizes of unowned chunks that are told apart.
 const MOST_SIZES: usize = 1 << 16;
 /// Sizes that are reported.
@@ -72,12 +73,13 @@ impl Visit for Summing<'_, '_> {
     }
 
     fn block(&mut self, slot: Slot, tag: Tag, home: Home) {
-        let start = match home {
-            Home::Pool | Home::Shared => slot.start,
-            Home::Heap | Home::Mapping => slot.start - CHUNK_HEAD,
+        let (start, end) = match home {
+            Home::Pool | Home::Shared => (slot.start, slot.end),
+            Home::Mapping => (slot.start - CHUNK_HEAD, slot.end),
+            Home::Heap => (slot.start - CHUNK_HEAD, slot.end - CHUNK_TAIL),
         };
-        let size = slot.end - start;
-        let here = if size < SMALL { size } else { self.resident.within(start, slot.end) };
+        let size = end - start;
+        let here = if size < SMALL { size } else { self.resident.within(start, end) };
         owner_of(tag).into_iter().for_each(|kind| self.samples.owned(kind, slot, here));
         self.sum.add(self.types, (Alike { count: 1, size, bytes: size, here }, tag, home));
     }
@@ -130,6 +132,18 @@ impl Totals {
         }
     }
 
+    /// Gives types what their objects have mapped for themselves: it hangs on the objects, as small blocks do.
+    pub(crate) fn give(&mut self, mapped: &[Mapped], types: &mut Types<'_>) {
+        for one in mapped {
+            if let Some(found) = types.all.get_mut(one.kind as usize) {
+                found.owned += one.here;
+                found.small += one.here;
+                found.absent += one.absent;
+                self.owned += one.here;
+            }
+        }
+    }
+
     /// Types with the same name and module as one line, most bytes first.
     pub(crate) fn types(types: &Types<'_>) -> Vec<TypeUse> {
         let mut rows: BTreeMap<(&str, &str), TypeUse> = BTreeMap::new();
@@ -140,6 +154,7 @@ impl Totals {
                 ..TypeUse::default()
             });
             row.count += found.count;
+            row.classes += found.classes;
             row.own_bytes = row.own_bytes.saturating_add(Bytes(found.own));
             row.owned_bytes = row.owned_bytes.saturating_add(Bytes(found.owned));
             row.absent_bytes = row.absent_bytes.saturating_add(Bytes(found.absent));

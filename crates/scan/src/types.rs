@@ -5,8 +5,10 @@
 //! count is one an object can have. No name of a type decides anything.
 
 mod gone;
+mod text;
 mod version;
 
+use text::Copies;
 use version::Counting;
 pub(crate) use version::Version;
 
@@ -78,10 +80,14 @@ pub(crate) struct Type {
     pub(crate) lead: u64,
     /// `str` itself, whose text lies inside the object.
     compact_text: bool,
+    /// Where a text leads to a copy of itself; 0 where it does not.
+    copy_at: u64,
     /// Where instances keep their dict; negative from the end.
     pub(crate) dict_offset: i64,
     /// Whether some object of it has a word that could lead to another block.
     pub(crate) leads: bool,
+    /// Classes that this stands for: where there is no room for more types, one for all of a name.
+    pub(crate) classes: u64,
     pub(crate) count: u64,
     pub(crate) own: u64,
     pub(crate) owned: u64,
@@ -131,6 +137,9 @@ impl Type {
     pub(crate) fn pointers(&self, size: u64, version: Version) -> (u64, u64, u64) {
         // Numbers and bytes have hardly anything before their digits; code has fields before its instructions (3.11 on).
         let digits = !self.has_gc() && (1..8).contains(&self.item) && self.basic < FIELDS;
+        if self.copy_at > 0 {
+            return (0, self.copy_at, self.copy_at + 8);
+        }
         if self.compact_text || digits {
             return (0, 0, 0);
         }
@@ -208,14 +217,16 @@ pub(crate) struct Types<'a> {
     pub(crate) version: Version,
     type_type: u64,
     counting: Counting,
+    copies: Copies,
     /// Bytes of a debug allocator's own head before each block.
     skip: usize,
     known: FxHashMap<u64, u32>,
     /// Quick answers, by address.
     near: Vec<Known>,
     pub(crate) all: Vec<Type>,
-    /// Types that did not fit any more.
+    /// Times that a type did not fit any more, and the first of each name where that happened.
     pub(crate) lost: u64,
+    first_of_name: FxHashMap<(String, String), u32>,
     /// Memory that is written to: start and end, ascending.
     writable: Vec<(u64, u64)>,
     /// Types that are new or were seen to lead to others, since somebody asked.
@@ -236,11 +247,13 @@ impl<'a> Types<'a> {
             version,
             type_type,
             counting: Counting::of(version),
+            copies: Copies::of(version),
             skip,
             known: FxHashMap::default(),
             near,
             all: Vec::new(),
             lost: 0,
+            first_of_name: FxHashMap::default(),
             writable: writable.collect(),
             changed: Vec::new(),
             names: Names::new(version),
@@ -254,6 +267,7 @@ impl<'a> Types<'a> {
         let Known { tag, text, leads, .. } = *self.nearby(found);
         if text {
             self.hear(block, at);
+            return Some(self.text_tag(found, block));
         }
         if !leads {
             self.leads(found, block, block.len() as u64);
@@ -261,12 +275,14 @@ impl<'a> Types<'a> {
         Some(tag)
     }
 
-    /// Takes note of an object that was just met: a text may be a name that is looked for.
+    /// Takes note of an object that was just met, and gives its tag: a text may be a name that is looked for.
     #[inline]
-    pub(crate) fn met(&mut self, found: Found, block: &[u8], at: u64) {
+    pub(crate) fn met(&mut self, found: Found, block: &[u8], at: u64) -> Tag {
         if self.nearby(found).text {
             self.hear(block, at);
+            return self.text_tag(found, block);
         }
+        self.nearby(found).tag
     }
 
     #[inline]
@@ -301,7 +317,8 @@ impl<'a> Types<'a> {
             found.leads = words.any(|at| at + 8 > block.len() || plausible(unmarked(word(block, at))));
             if found.leads {
                 self.changed.push(known.kind);
-                self.near[place.0 as usize] = Known::new(known.kind, found, self.version);
+                let leads = Known::new(known.kind, found, self.version);
+                self.near[place.0 as usize] = Known { address: known.address, ..leads };
             }
         }
         found.leads
@@ -352,12 +369,6 @@ impl<'a> Types<'a> {
         None
     }
 
-    /// The number of a type that was just found.
-    #[inline]
-    pub(crate) fn kind(&self, found: Found) -> u32 {
-        self.nearby(found).kind
-    }
-
     /// Where the type at an address is found, or that there is none.
     #[inline]
     fn at(&mut self, address: u64, may_be: &impl Fn(u64) -> bool) -> Found {
@@ -377,7 +388,7 @@ impl<'a> Types<'a> {
     fn look_for(&mut self, address: u64, may_be: &impl Fn(u64) -> bool) -> Known {
         let kind = self.known.get(&address).copied().or_else(|| self.look(address, may_be));
         let found = kind.and_then(|kind| Some(Known::new(kind, self.all.get(kind as usize)?, self.version)));
-        found.unwrap_or(Known { address, ..Known::NOTHING })
+        Known { address, ..found.unwrap_or(Known::NOTHING) }
     }
 
     fn look(&mut self, address: u64, may_be: &impl Fn(u64) -> bool) -> Option<u32> {
@@ -388,14 +399,32 @@ impl<'a> Types<'a> {
         }
         let found = self.read(address)?;
         if self.all.len() >= MOST_TYPES {
-            self.lost += 1;
-            return None;
+            return self.one_more_of_a_name(address, &found);
         }
         let kind = self.all.len() as u32;
         self.all.push(found);
         self.known.insert(address, kind);
         self.changed.push(kind);
         Some(kind)
+    }
+
+    /// There is no room for more types: one that was made again goes with the first of its name, others are not told apart.
+    fn one_more_of_a_name(&mut self, address: u64, found: &Type) -> Option<u32> {
+        if self.first_of_name.is_empty() {
+            let names = self.all.iter().enumerate().rev();
+            let names = names.map(|(kind, of)| ((of.module.clone(), of.name.clone()), kind as u32));
+            self.first_of_name = names.collect();
+        }
+        let form = |of: &Type| (of.basic, of.item, of.end, of.lead, of.dict_offset, of.family());
+        let kind = self.first_of_name.get(&(found.module.clone(), found.name.clone())).copied();
+        let first = kind.and_then(|kind| self.all.get_mut(kind as usize));
+        let Some(first) = first.filter(|first| form(first) == form(found)) else {
+            self.lost += 1;
+            return None;
+        };
+        first.classes += 1;
+        self.known.extend(kind.map(|kind| (address, kind)));
+        kind
     }
 
     fn is_writable(&self, address: u64) -> bool {
@@ -430,9 +459,11 @@ impl<'a> Types<'a> {
             end: self.pointers_end(word(&bytes, field::MEMBERS), basic),
             item,
             lead,
+            copy_at: 0,
             compact_text: flags & flag::STR != 0 && base & flag::STR == 0,
             dict_offset: word(&bytes, field::DICT_OFFSET) as i64,
             leads: false,
+            classes: 1,
             count: 0,
             own: 0,
             owned: 0,

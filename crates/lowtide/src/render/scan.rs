@@ -112,6 +112,10 @@ fn growth_text(growth: &Growth, top: usize) -> String {
         }
         text.push_str(&table.text());
     }
+    for row in grown.iter().filter(|row| row.classes > 1) {
+        let name = name_of(&row.module, &row.name);
+        let _ = writeln!(text, "  {name} is made again and again: {} more classes of that name", row.classes);
+    }
     let of = |found: &Holders| {
         let row = grown.iter().find(|row| row.name == found.name && row.module == found.module)?;
         Some(format!(
@@ -193,8 +197,9 @@ fn types_text(scan: &Scan, top: usize) -> String {
         ("together", Align::Right),
     ]);
     for row in scan.types.iter().take(top) {
+        let name = name_of(&row.module, &row.name);
         table.row(vec![
-            name_of(&row.module, &row.name),
+            if row.classes > 1 { format!("{name} ({} classes)", row.classes) } else { name },
             row.count.to_string(),
             row.own_bytes.to_string(),
             row.owned_bytes.to_string(),
@@ -205,7 +210,31 @@ fn types_text(scan: &Scan, top: usize) -> String {
     let rest: Bytes = scan.types.iter().skip(top).map(lowtide_scan::TypeUse::bytes).sum();
     let more =
         if more == 0 { String::new() } else { format!("  and {more} more types with {rest} together\n") };
-    format!("\n{}{more}", table.text())
+    format!("\n{}{}{more}", table.text(), absent_text(scan, top))
+}
+
+/// Bytes that are allocated and not in memory are told from this on.
+fn worth_of_absent(bytes: Bytes) -> Option<Bytes> {
+    Some(bytes).filter(|bytes| *bytes >= Bytes::from_mib(1))
+}
+
+/// What types have allocated and never written to, or what was swapped out: it is no part of what is resident.
+fn absent_text(scan: &Scan, top: usize) -> String {
+    let mut rows: Vec<_> = scan
+        .types
+        .iter()
+        .filter_map(|row| Some((worth_of_absent(row.absent_bytes)?, name_of(&row.module, &row.name))))
+        .collect();
+    rows.sort_by_key(|(absent, _)| std::cmp::Reverse(*absent));
+    let told: Vec<String> =
+        rows.iter().take(top.min(5)).map(|(absent, name)| format!("{name} {absent}")).collect();
+    if told.is_empty() {
+        return String::new();
+    }
+    format!(
+        "  allocated beside that and not in memory (not written yet, or swapped out): {}\n",
+        told.join(", ")
+    )
 }
 
 /// Who holds what: each with the words for what it is.
@@ -336,6 +365,8 @@ fn suspects_text(scan: &Scan, growth: Option<&Growth>) -> String {
             row if row.at_least => format!("at least {}", row.bytes),
             row => row.bytes.to_string(),
         };
+        let absent = worth_of_absent(row.absent_bytes).map(|absent| format!(", {absent} not in memory"));
+        let bytes = bytes + &absent.unwrap_or_default();
         let mut cells = vec![
             plain(&row.label, NAME_CHARS),
             plain(&place, NAME_CHARS),

@@ -187,6 +187,8 @@ fn start(program: &Path, pid: u32, task: &Task, doors: Option<&Doors>) -> std::i
         .spawn();
     let _ = inherit(FdFlag::FD_CLOEXEC);
     let mut child = child?;
+    // It says so itself as well; until it gets there it would have our score, and the kernel may be told to spare us.
+    let _ = std::fs::write(format!("/proc/{}/oom_score_adj", child.id()), "1000");
     let output = child.stdout.take().ok_or(ErrorKind::BrokenPipe)?;
     Ok(Scanner { pid, child, output, said: Vec::new(), done: false })
 }

@@ -1,7 +1,8 @@
 //! Ways over all blocks of an index, in the order of their addresses: all of them, or only where something is to be found.
 
 use super::{
-    CHUNK_HEAD, Home, Index, Leads, POOL_HEAD, RAW, Shape, Slot, Span, Tag, object_of, owner_of, pool_slot,
+    CHUNK_HEAD, CHUNK_TAIL, Home, Index, Leads, POOL_HEAD, RAW, Shape, Slot, Span, Tag, object_of, owner_of,
+    pool_slot,
 };
 use crate::ranked::Ranked;
 use std::ops::Range;
@@ -164,7 +165,7 @@ impl Index {
             while rest != 0 {
                 let start = span.start + (at as u64 * 64 + u64::from(rest.trailing_zeros())) * 16;
                 if let Some(last) = begun.replace(start) {
-                    emit(last, start);
+                    emit(last, start + CHUNK_TAIL);
                 }
                 rest &= rest - 1;
             }

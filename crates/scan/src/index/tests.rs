@@ -18,7 +18,7 @@ fn sample() -> Index {
 #[test]
 fn an_address_inside_a_block_finds_it_and_a_header_finds_nothing() {
     let index = sample();
-    assert_eq!(index.find(0x100_0010), Some(Slot { id: 0, start: 0x100_0010, end: 0x100_0040 }));
+    assert_eq!(index.find(0x100_0010), Some(Slot { id: 0, start: 0x100_0010, end: 0x100_0048 }));
     assert_eq!(index.find(0x100_9000).map(|slot| slot.id), Some(2));
     assert_eq!(index.find(0x100_8008), None, "a chunk's head");
     assert_eq!(index.find(0x200_4030 + 64 + 8), Some(Slot { id: 5, start: 0x200_4070, end: 0x200_40b0 }));
@@ -59,7 +59,9 @@ proptest! {
         let (mut start, mut near) = (0x40_0000, Near::default());
         for (id, size) in sizes.iter().enumerate() {
             let end = start + size * 16;
-            let slot = Slot { id: id as u32, start: start + 16, end };
+            // The program has the first word of the next head too.
+            let tail = if id + 1 < sizes.len() { CHUNK_TAIL } else { 0 };
+            let slot = Slot { id: id as u32, start: start + 16, end: end + tail };
             prop_assert_eq!(index.find(start + 16), Some(slot));
             prop_assert_eq!(index.find(end - 1), Some(slot));
             prop_assert_eq!(index.slot(id as u32), Some(slot));
