@@ -9,8 +9,9 @@ use crate::reader::{Reader, plausible, word};
 use crate::types::{Family, Types};
 use std::ops::RangeInclusive;
 
-/// Only where at least this much is nobody's are objects looked at.
+/// Only where at least this much is nobody's, and one part in so many, are objects looked at.
 const WORTH: u64 = 1 << 20;
+const PART: u64 = 32;
 const PAGE: u64 = 4 << 10;
 /// Bytes of objects that can have such a word: others are all entries, or have no room for it.
 const SIZES: RangeInclusive<u64> = 32..=512;
@@ -33,7 +34,8 @@ pub(crate) fn mapped(
 ) -> Vec<Mapped> {
     let free = Free::new(reader, layout);
     let known: u64 = free.regions.iter().map(|(start, end)| layout.resident.within(*start, *end)).sum();
-    if layout.resident.total().saturating_sub(known) < WORTH {
+    let all = layout.resident.total();
+    if all.saturating_sub(known) < WORTH.max(all / PART) {
         return Vec::new();
     }
     let wanted = wanted(types);
