@@ -405,6 +405,11 @@ impl Index {
         (tag == RAW || owner_of(tag).is_some()).then_some(slot)
     }
 
+    /// Whether something is known of the page that `address` lies on.
+    pub(crate) fn is_known(&self, address: u64) -> bool {
+        self.directory.get(address) != 0
+    }
+
     /// Whether `address` lies between the first block and the last.
     #[inline]
     pub(crate) fn covers(&self, address: u64) -> bool {

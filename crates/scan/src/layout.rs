@@ -118,7 +118,7 @@ pub(crate) fn is_shared_memory(mapping: &Mapping) -> bool {
 pub(crate) fn layout(reader: &Reader<'_>, facts: &Facts, pool: Option<u64>) -> Layout {
     let mut found = Layout::default();
     let mappings = reader.memory().mappings();
-    let mut finder = Finder { reader, pool, heads: Heads::default(), found: &mut found };
+    let mut finder = Finder { reader, pool, heads: Heads::default(), behind_nothing: 0, found: &mut found };
     let mut stretch = Stretch::default();
     for (at, mapping) in mappings.iter().enumerate() {
         let guard = at.checked_sub(1).map(|before| &mappings[before]);
@@ -147,34 +147,38 @@ struct Finder<'a, 'b> {
     reader: &'a Reader<'a>,
     pool: Option<u64>,
     heads: Heads,
+    /// The page behind one on which nothing was found.
+    behind_nothing: u64,
     found: &'b mut Layout,
 }
 
 /// Bytes that tell what begins at a place.
 const HEAD: usize = 48;
-/// Pools whose heads are read at once.
-const POOLS: usize = 64;
+/// Heads that are read at once.
+const TOGETHER: usize = 64;
 
-/// Heads of places where pools are expected, because one was just before them.
+/// Heads of places one behind the other: of pools, where one was just before them, or of pages on which nothing was found.
 #[derive(Default)]
 struct Heads {
     start: u64,
+    step: u64,
     bytes: Vec<u8>,
     count: usize,
 }
 
 impl Heads {
     /// The head at `at`, if it is one of these.
-    fn get(&self, at: u64, pool: u64) -> Option<[u8; HEAD]> {
-        let offset = at.checked_sub(self.start).filter(|offset| offset.is_multiple_of(pool))?;
-        let number = usize::try_from(offset / pool).ok().filter(|number| *number < self.count)?;
-        self.bytes.get(number * HEAD..)?.first_chunk().copied()
+    fn get(&self, at: u64, step: u64) -> Option<[u8; HEAD]> {
+        let offset = at.checked_sub(self.start).filter(|offset| offset.is_multiple_of(step))?;
+        let number = usize::try_from(offset / step).ok().filter(|number| *number < self.count)?;
+        self.bytes.get(number * HEAD..).filter(|_| step == self.step)?.first_chunk().copied()
     }
 
-    fn read(&mut self, reader: &Reader<'_>, at: u64, end: u64, pool: u64) {
-        let places: Vec<u64> = (at..end).step_by(pool as usize).take(POOLS).collect();
-        self.bytes.resize(POOLS * HEAD, 0);
-        (self.start, self.count) = (at, reader.fill_each(&places, HEAD, &mut self.bytes));
+    fn read(&mut self, reader: &Reader<'_>, at: u64, end: u64, step: u64) {
+        let places: Vec<u64> = (at..end).step_by(step as usize).take(TOGETHER).collect();
+        self.bytes.resize(TOGETHER * HEAD, 0);
+        (self.start, self.step) = (at, step);
+        self.count = reader.fill_each(&places, HEAD, &mut self.bytes);
     }
 }
 
@@ -226,7 +230,10 @@ impl Finder<'_, '_> {
                 let sure_here = sure || stretch.starts.binary_search(&at).is_ok();
                 match self.piece(at, stretch.end, sure_here) {
                     Some(next) => (at, sure) = (next, true),
-                    None => (at, sure) = (at + PAGE, false),
+                    None => {
+                        (at, sure) = (at + PAGE, false);
+                        self.behind_nothing = at;
+                    }
                 }
             }
         }
@@ -254,17 +261,19 @@ impl Finder<'_, '_> {
         }
     }
 
-    /// The first bytes at `at`. Behind a pool there is mostly another one, so the next ones are read as well.
+    /// The first bytes at `at`. Behind a pool there is mostly another one, and behind a page with nothing another such page: so the
+    /// next ones are read as well.
     fn head(&mut self, at: u64, end: u64) -> Option<[u8; HEAD]> {
         let behind = |size: &u64| {
             let last = self.found.regions.last();
             matches!(last, Some(Region::Pool(place)) if place.address + size == at)
         };
-        if let Some(size) = self.pool.filter(behind) {
-            if self.heads.get(at, size).is_none() {
-                self.heads.read(self.reader, at, end, size);
+        let step = self.pool.filter(behind).or_else(|| (self.behind_nothing == at).then_some(PAGE));
+        if let Some(step) = step {
+            if self.heads.get(at, step).is_none() {
+                self.heads.read(self.reader, at, end, step);
             }
-            return self.heads.get(at, size);
+            return self.heads.get(at, step);
         }
         let mut head = [0; HEAD];
         (self.reader.fill(at, &mut head) == head.len()).then_some(head)

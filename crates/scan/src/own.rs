@@ -478,8 +478,10 @@ impl Search {
             let place = (slot.start + offset) & !7;
             let Some(bytes) = self.window.at(around.reader, place, 512, slot.end) else { return false };
             let words = (0..64).map(|number| word(bytes, number * 8)).filter(|word| *word != 0);
+            // Numbers of a program's code look like addresses, but nothing is there.
+            let leads = |address: u64| plausible(address) && around.index.is_known(address);
             let (all, good) =
-                words.fold((0, 0), |(all, good), address| (all + 1, good + u32::from(plausible(address))));
+                words.fold((0, 0), |(all, good), address| (all + 1, good + u32::from(leads(address))));
             good * 4 > all
         })
     }

@@ -12,6 +12,8 @@ const LONGEST_TEXT: usize = 2048;
 const USER_START: u64 = 0x1_0000;
 const CACHED_PAGES: usize = 1024;
 const PAGE: usize = 4096;
+/// How far the kernel is asked for the next page that is there.
+const LOOK_AHEAD: u64 = 2 << 20;
 /// Bytes that could be read in the time that any read takes.
 const A_READ: u64 = 2048;
 
@@ -145,6 +147,17 @@ impl<'a> Reader<'a> {
             entry.1.clear();
             entry.1.extend_from_slice(bytes);
         }
+    }
+
+    /// Where the next page begins that is there, behind one that is not; `end` where there is none before it.
+    fn next_page(&self, at: u64, end: u64) -> u64 {
+        let next = (at / PAGE as u64 + 1) * PAGE as u64;
+        if next >= end {
+            return next;
+        }
+        // Of memory that was asked for and never written a page may be there now and then.
+        let near = end.min(next.saturating_add(LOOK_AHEAD));
+        self.memory.present(next, near).first().map_or(near, |(start, _)| (*start).max(next))
     }
 
     /// Where a page is kept.
@@ -307,7 +320,7 @@ impl Window {
             let need = ((end - at).min(LEAST_AHEAD as u64) & !7) as usize;
             let whole = self.skip_to(reader, at, need, bound);
             let Some(skip) = whole.or_else(|| self.skip_to(reader, at, 8, bound)) else {
-                at = (at / PAGE as u64 + 1) * PAGE as u64;
+                at = reader.next_page(at, end);
                 continue;
             };
             let bytes = &self.buffer[skip..self.length];
