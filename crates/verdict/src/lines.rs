@@ -2,6 +2,7 @@
 
 use crate::assess::Because;
 use crate::budget::{Fill, pass};
+use crate::climb::Climb;
 use crate::phrases::{both, counted, moved, number, parted, size};
 use crate::verdict::{Forecast, Kind};
 use crate::words::{START, Story};
@@ -111,6 +112,7 @@ impl Story<'_> {
                 counted(self.unusable as f64, "sample")
             ));
         }
+        lines.extend(self.freed_line());
         // Less than a hundredth of the floor is no peak that anybody plans for.
         let peaks = if f.peak_most < 0.01 * f.end { 0 } else { f.peaks };
         match peaks {
@@ -123,8 +125,30 @@ impl Story<'_> {
                 size(f.peak_most)
             )),
         }
+        lines.extend(self.climb_line());
         lines.extend(self.file_line());
         lines
+    }
+
+    /// Peaks that get higher, with what can be checked: the first and the last by their line.
+    fn climb_line(&self) -> Option<String> {
+        let Climb { line, peaks, each } = self.facts.climb?;
+        Some(format!(
+            "{} get higher: from about {} above the floor to {}, each by {} (chance alone does that less than once in 100 runs)",
+            counted(peaks as f64, "peak"),
+            size(line.at(line.from)),
+            size(line.at(line.to)),
+            size(each)
+        ))
+    }
+
+    fn freed_line(&self) -> Option<String> {
+        let (samples, low) = self.freed?;
+        let last = match samples {
+            1 => "the last sample is left out, a fall to".to_owned(),
+            many => format!("the last {} samples are left out, a fall to", number(many as f64)),
+        };
+        Some(format!("{last} {}: programs give memory back when they end", size(low)))
     }
 
     /// What file pages did beside a need that is flat.

@@ -268,6 +268,9 @@ impl Story<'_> {
             Kind::WorkerCopies => {
                 "use fewer workers, or hold the data in arrays or Arrow instead of lists of Python objects"
             }
+            Kind::Spikes if self.facts.climb.is_some() => {
+                "look at what gets larger from peak to peak: results that are gathered, longer inputs, a growing set to evaluate; the highest peak is still to come"
+            }
             Kind::Spikes => "plan for the peaks, not for the floor: reserve room for the highest one",
             Kind::PageCache => "nothing to fix: judge by the working set, not by usage with file pages",
             Kind::Steady => "nothing to do",
@@ -298,6 +301,10 @@ impl Story<'_> {
             Kind::WarmUp | Kind::AllocatorKept | Kind::WorkerCopies => format!(
                 "let it run as long again: the floor must stay below {}",
                 size(f.end + (0.1 * f.grown()).max(self.bound()))
+            ),
+            Kind::Spikes if let Some(climb) = f.climb => format!(
+                "let it run as long again: if no peak is above {}, they do not get higher",
+                size(f.end + climb.line.at(1.5_f64.mul_add(f.last - f.first, f.first)))
             ),
             Kind::Spikes | Kind::Steady | Kind::PageCache => {
                 let room = self.bound().max(ROOM * f.end);

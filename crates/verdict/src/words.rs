@@ -44,6 +44,8 @@ pub(crate) struct Story<'a> {
     pub(crate) file_grown: Option<f64>,
     /// Samples that were no numbers.
     pub(crate) unusable: u64,
+    /// How many of the last samples are left out as given back at the end, and how low they fall.
+    pub(crate) freed: Option<(u64, f64)>,
     /// What growth and peaks line up with.
     pub(crate) periods: &'a Periods,
     /// How a count of objects or tensors went: name, first, last, and where it changed if it did once.
@@ -152,17 +154,20 @@ impl Story<'_> {
                     self.knee()
                 )
             }
-            Kind::Spikes | Kind::Steady if self.bound() > NOT_ONE_LEVEL * f.end => self.moving_headline(),
+            Kind::Spikes | Kind::Steady if self.moves() => self.moving_headline(),
             Kind::Spikes if f.waves == 1 => format!(
                 "spikes: the floor stays at {}; one peak of about {} came and went",
                 size(f.end),
                 size(f.peak_height)
             ),
             Kind::Spikes => format!(
-                "spikes: the floor stays at {}; {} peaks of about {} come and go{}",
+                "spikes: the floor stays at {}; {} peaks {} come and go{}",
                 size(f.end),
                 number(f.waves as f64),
-                size(f.peak_height),
+                f.climb.map_or_else(
+                    || format!("of about {}", size(f.peak_height)),
+                    |climb| format!("that get higher, each by about {},", size(climb.each))
+                ),
                 self.periods.peaks_at().map(|name| format!(", at {name}s")).unwrap_or_default()
             ),
             Kind::PageCache => format!(
@@ -206,10 +211,15 @@ impl Story<'_> {
         self.facts.after_start - self.facts.end > MOST_OF_IT * self.bound()
     }
 
+    /// Whether there is no one level that it stays at most of the time.
+    fn moves(&self) -> bool {
+        self.seen.floor.ebbs || self.bound() > NOT_ONE_LEVEL * self.facts.end
+    }
+
     /// Of a floor that moves and does not grow: it falls, or it comes and goes.
     fn moving_headline(&self) -> String {
         let (f, kind) = (self.facts, self.kind.word());
-        if self.falls() {
+        if self.falls() && self.bound() > NOT_ONE_LEVEL * f.end {
             return format!("{kind}: {} fell from {} to {}", self.what(), size(f.after_start), size(f.end));
         }
         let low = self.seen.floor.y.iter().copied().fold(f64::INFINITY, f64::min);
@@ -325,6 +335,10 @@ impl Story<'_> {
                 let doubt = if self.kind == Kind::TooEarly { "if it goes on like this, " } else { "" };
                 let when = self.forecast.map(|f| format!("; the limit is reached {}", self.when(f)));
                 format!("{doubt}it does not fit: {} of {limit}{}", size(needs), when.unwrap_or_default())
+            }
+            (Fits::Exceeds | Fits::Tight, None) if self.facts.climb.is_some() => {
+                let reach = |f: &Forecast| format!("at this pace peaks reach {limit} {}", self.when(f));
+                self.forecast.map_or_else(|| format!("its peaks are beyond {limit}"), reach)
             }
             (Fits::Exceeds, None) => self.forecast.map_or_else(
                 || format!("it {} {limit}", if self.is_beyond() { "is beyond" } else { "will reach" }),
