@@ -70,6 +70,10 @@ pub(crate) struct Facts {
     pub(crate) knee: Option<(f64, f64)>,
     /// Whether it grew at one pace and stopped at once.
     pub(crate) sharp: bool,
+    /// Whether it came in one step.
+    pub(crate) jumped: bool,
+    /// Whether it grew ever slower: where that ended is a convention, 97 % of it.
+    pub(crate) bends: bool,
     /// How many samples stand clearly above the floor, and their typical height over it.
     pub(crate) peaks: usize,
     /// How many times it rose above the floor: samples that follow each other are one.
@@ -107,6 +111,10 @@ impl Facts {
             growth,
             knee,
             sharp: settled.is_some_and(|f| matches!(f.shape, Shape::Knee | Shape::KneeFalling)),
+            jumped: settled.is_some_and(|f| f.shape == Shape::Step),
+            bends: settled.is_some_and(|f| {
+                matches!(f.shape, Shape::Saturation | Shape::RampSaturation | Shape::Logarithm)
+            }),
             peaks,
             waves: wave_x.len(),
             peak_height,

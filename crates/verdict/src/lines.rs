@@ -19,8 +19,12 @@ impl Story<'_> {
     pub(crate) fn evidence(&self) -> Vec<String> {
         let f = self.facts;
         let mut lines = vec![self.course_line()];
-        if self.kind.group() != crate::Group::Flat && f.growth.rate > 0.0 {
+        let paced = f.growth.rate > 0.0 && !f.jumped && !self.pace_is_open();
+        if self.kind.group() != crate::Group::Flat && paced {
             lines.push(format!("while it grew, it grew by {}", self.rate_between()));
+        }
+        if self.counts_peaks() {
+            lines.push("the curve counts the highest level so far: it can't fall, so that nothing came back says nothing, and what comes and goes below it is not seen".to_owned());
         }
         lines.extend(self.knee_line());
         lines.extend(self.restart_line());
@@ -78,12 +82,13 @@ impl Story<'_> {
         let f = self.facts;
         let (x, level) = f.knee?;
         let share = 100.0 * (f.last - x) / (f.last - f.first).max(f64::MIN_POSITIVE);
-        Some(format!(
-            "growth ended at {} at {}; in the {share:.0} % after it the floor {}",
-            self.place(x),
-            size(level),
-            moved(f.end - level)
-        ))
+        let (place, since) = (self.place(x), moved(self.since_knee()));
+        Some(if f.bends {
+            format!("97 % of the growth had come by {place}; in the {share:.0} % after it the floor {since}")
+        } else {
+            let level = size(level);
+            format!("growth ended at {place} at {level}; in the {share:.0} % after it the floor {since}")
+        })
     }
 
     fn restart_line(&self) -> Option<String> {
@@ -114,7 +119,8 @@ impl Story<'_> {
         }
         lines.extend(self.freed_line());
         // Less than a hundredth of the floor is no peak that anybody plans for.
-        let peaks = if f.peak_most < 0.01 * f.end { 0 } else { f.peaks };
+        let none = f.peak_most < 0.01 * f.end || self.counts_peaks() || f.jumped;
+        let peaks = if none { 0 } else { f.peaks };
         match peaks {
             0 => {}
             1 => lines.push(format!("1 sample stands {} above the floor", size(f.peak_most))),

@@ -378,3 +378,42 @@ fn what_a_program_gives_back_at_its_end_hides_no_leak_and_is_told() {
     let restarted = told(&ended(1500.0, Some(1.0))(6));
     assert!(!restarted.evidence.iter().any(|said| said == line), "{restarted:#?}");
 }
+
+#[test]
+fn a_counter_of_peaks_is_not_told_as_if_it_could_have_fallen() {
+    for seed in 0..5 {
+        let counter = curve(300, |i| 2000.0 + 8.0 * i as f64 + wobble(1000 * seed + i));
+        let leak = told(&Curve { metric: lowtide_model::Metric::MaxRss, ..counter });
+        assert_eq!(leak.verdict, Kind::Leak);
+        assert!(leak.headline.starts_with("leak: the highest memory so far rises by"), "{}", leak.headline);
+        assert!(leak.evidence.iter().any(|line| line.contains("it can't fall")), "{leak:#?}");
+        assert!(leak.ruled_out.iter().all(|out| out.kind != Kind::Spikes), "{leak:#?}");
+    }
+}
+
+#[test]
+fn one_jump_is_told_as_one_and_has_no_pace() {
+    for at in [40, 100, 150, 200] {
+        let jump = told(&curve(300, |i| 2000.0 + wobble(i) + if i > at { 1500.0 } else { 0.0 }));
+        assert_eq!(jump.group, Group::Bounded, "{jump:#?}");
+        assert!(jump.headline.contains("rose by 1.40 GiB at once"), "{}", jump.headline);
+        let said = jump.evidence.join("\n");
+        assert!(!said.contains("while it grew") && !said.contains("above the floor"), "{said}");
+        assert!(jump.disprove.ends_with("the floor must stay below 3.40 GiB"), "{}", jump.disprove);
+    }
+    for at in (240..298).step_by(3) {
+        let late = told(&curve(300, |i| 2000.0 + 8.0 * wobble(i) + if i > at { 1500.0 } else { 0.0 }));
+        let paced = late.evidence.join(" ").contains("(at most");
+        assert!(late.group != Group::TooEarly || !paced, "a pace that may be none is no pace: {late:#?}");
+    }
+}
+
+#[test]
+fn what_grows_ever_slower_is_not_told_to_stay() {
+    for n in [60, 300, 1000] {
+        let log = told(&curve(n, |i| 2000.0 + 600.0 * (1.0 + i as f64).ln() + 8.0 * wobble(i)));
+        assert!(!log.headline.contains("has stayed there since"), "{}", log.headline);
+        let said = log.evidence.join("\n");
+        assert!(!said.contains("growth ended"), "{said}");
+    }
+}
