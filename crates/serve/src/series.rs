@@ -3,7 +3,7 @@
 //! OpenTelemetry's names where there are some, `lowtide_*` else. Never a pid as a label: per role there is the sum, the
 //! largest and the count. Not here: sending (see `remote`).
 
-use lowtide_model::{Bytes, Meta, ProcKey, Recording, Role, SampleRow};
+use lowtide_model::{Bytes, Meta, ProcKey, Recording, Role, RunState, SampleRow};
 use lowtide_verdict::{Fits, Kind, RunVerdict, Steps, rank_of};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -164,8 +164,10 @@ fn answer(recording: &Recording, run: &RunVerdict, out: &mut Writer) {
     }
     out.put(CONFIDENCE, &[], main.confidence);
     out.put(GROWTH, &[], main.floor.end_bytes - main.floor.start_bytes);
+    // A job that is over reaches no limit any more.
+    let over = matches!(recording.meta.state, Some(RunState::Finished | RunState::CutOff));
     let told = [
-        (FORECAST, main.forecast.and_then(|forecast| forecast.in_seconds)),
+        (FORECAST, main.forecast.filter(|_| !over).and_then(|forecast| forecast.in_seconds)),
         (LIMIT, main.outcome.limit_bytes),
         (HEADROOM, recording.limits.first().map(|held| held.headroom().as_f64())),
     ];
@@ -254,6 +256,23 @@ mod tests {
         let text = exposition(&[sample], Form::OpenMetrics);
         assert!(text.contains("# UNIT lowtide_need_bytes bytes\n"), "{text}");
         assert!(text.ends_with("lowtide_need_bytes{} 1.5\n# EOF\n"), "{text}");
+    }
+
+    #[test]
+    fn a_job_that_is_over_has_no_forecast() {
+        let (x, y) = (0..300).map(|i| (f64::from(i), 1e9 + 1e6 * f64::from(i))).unzip();
+        let limit = Some(Bytes(2_000_000_000));
+        let context = lowtide_model::Context { limit, ..Default::default() };
+        let curve =
+            lowtide_model::Curve { axis: lowtide_model::Axis::Seconds, x, y, context, ..Default::default() };
+        let run = RunVerdict::of_curve(&curve);
+        let told = |state: RunState| {
+            let mut recording = Recording::default();
+            recording.meta.state = Some(state);
+            answers(&recording, &run).iter().any(|sample| sample.about.name == FORECAST.name)
+        };
+        assert!(told(RunState::Running));
+        assert!(!told(RunState::Finished) && !told(RunState::CutOff));
     }
 
     #[test]

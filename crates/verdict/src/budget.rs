@@ -3,7 +3,8 @@
 //! Bounded never means safe: two thousand examples of a fill that ends may need more than the machine has.
 
 use crate::assess::{Assessment, Because};
-use crate::facts::Facts;
+use crate::climb::Climb;
+use crate::facts::{Facts, Line};
 use crate::phrases::size;
 use crate::verdict::{Fits, Forecast, Group, Outcome};
 use lowtide_model::{Axis, Context};
@@ -107,6 +108,9 @@ pub(crate) fn forecast(
     (clock, beside): (&Clock, &Beside),
 ) -> Option<Forecast> {
     let limit = context.limit?.as_f64();
+    if let Some(climb) = &facts.climb {
+        return peaks_reach(climb, facts, limit, (clock, beside));
+    }
     let growing = matches!(seen.group, Group::Leak | Group::TooEarly);
     let rate = facts.growth.rate;
     if !growing || rate <= 0.0 || facts.growth.margin >= rate || facts.end >= limit {
@@ -124,6 +128,30 @@ pub(crate) fn forecast(
         in_seconds: clock.seconds(at - facts.last),
         low: x_at(rate + facts.growth.margin) - from,
         high: x_at(slowest) - from,
+    })
+}
+
+/// When peaks that get higher reach the limit.
+fn peaks_reach(
+    climb: &Climb,
+    facts: &Facts,
+    limit: f64,
+    (clock, beside): (&Clock, &Beside),
+) -> Option<Forecast> {
+    if facts.peak >= limit {
+        return None;
+    }
+    let now = facts.end + climb.line.at(facts.last);
+    let x_at = |rate: f64| facts.last + ((limit - now) / (rate + beside.pace)).max(0.0);
+    let Line { rate, margin, .. } = climb.line;
+    let from = if clock.axis == Axis::Seconds { facts.last } else { 0.0 };
+    let at = x_at(rate);
+    Some(Forecast {
+        limit_bytes: beside.limit.unwrap_or(limit),
+        at_step: (clock.axis != Axis::Seconds).then_some(at),
+        in_seconds: clock.seconds(at - facts.last),
+        low: x_at(rate + margin) - from,
+        high: x_at((rate - margin).max(0.01 * rate)) - from,
     })
 }
 
@@ -169,6 +197,7 @@ pub(crate) fn outcome(
         .map(|needs| (needs.max(peak) + beside.held).max(beside.together + beside.unseen));
     let is = match (needs, limit) {
         (Some(needs), Some(limit)) => fits(needs, limit),
+        (None, Some(limit)) if facts.climb.is_some() => climbs_to(facts, limit - beside.held),
         (None, Some(_)) if seen.group == Group::Leak || endless(seen, facts) => Fits::Exceeds,
         (None | Some(_), None) | (None, Some(_)) => Fits::Unknown,
     };
@@ -181,6 +210,13 @@ pub(crate) fn outcome(
     }
 }
 
+/// Of peaks that get higher with no end known: they exceed a limit that they reach within as long again as was seen.
+fn climbs_to(facts: &Facts, limit: f64) -> Fits {
+    let again = 2.0_f64.mul_add(facts.last, -facts.first);
+    let most = facts.climb.map_or(facts.peak, |climb| facts.end + climb.line.at(again));
+    if most.max(facts.peak) > limit { Fits::Exceeds } else { Fits::Tight }
+}
+
 fn endless(seen: &Assessment, facts: &Facts) -> bool {
     seen.group == Group::TooEarly && facts.growth.rate > facts.growth.margin && seen.samples >= 4
 }
@@ -191,11 +227,20 @@ fn needs(seen: &Assessment, facts: &Facts, context: &Context, axis: Axis) -> Opt
         Group::Bounded if seen.because == Because::OnePass => {
             by_the_end(facts, context, axis).or(Some(facts.peak))
         }
+        Group::Flat if facts.climb.is_some() && context.limit.is_some() => {
+            peaks_by_the_end(facts, context, axis)
+        }
         Group::Flat | Group::Bounded => Some(facts.peak),
         Group::TooEarly if seen.samples < 4 => None,
         Group::TooEarly if facts.growth.rate <= facts.growth.margin => Some(facts.peak),
         Group::Leak | Group::TooEarly => by_the_end(facts, context, axis),
     }
+}
+
+/// The highest of peaks that get higher to the planned end of the run.
+fn peaks_by_the_end(facts: &Facts, context: &Context, axis: Axis) -> Option<f64> {
+    let end = (context.epochs? * pass(context, axis)?).max(facts.last);
+    facts.climb.map(|climb| facts.end + climb.line.at(end))
 }
 
 /// A rise that goes on to the planned end of the run.

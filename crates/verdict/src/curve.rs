@@ -36,6 +36,7 @@ impl RunVerdict {
     /// The answer for one finished curve, with what else it shows.
     pub fn of_curve(curve: &Curve) -> Self {
         let mut fed = Fed::new(curve);
+        fed.need.leave_out_freed();
         let mut told = fed.told();
         if told.main.verdict == Kind::Leak {
             fed.set_running();

@@ -4,6 +4,7 @@
 //! evidence and not an assumption. Not here: limits and data-set sizes (see `budget`).
 
 use crate::assess::{Assessment, Because};
+use crate::climb::Climb;
 use crate::floor::quantile;
 use crate::series::{Bin, Series};
 use crate::shapes::{Fit, Shape, effective_points, residual_correlation};
@@ -69,6 +70,10 @@ pub(crate) struct Facts {
     pub(crate) knee: Option<(f64, f64)>,
     /// Whether it grew at one pace and stopped at once.
     pub(crate) sharp: bool,
+    /// Whether it came in one step.
+    pub(crate) jumped: bool,
+    /// Whether it grew ever slower: where that ended is a convention, 97 % of it.
+    pub(crate) bends: bool,
     /// How many samples stand clearly above the floor, and their typical height over it.
     pub(crate) peaks: usize,
     /// How many times it rose above the floor: samples that follow each other are one.
@@ -77,6 +82,8 @@ pub(crate) struct Facts {
     /// The highest of them over the floor, and where each wave begins.
     pub(crate) peak_most: f64,
     pub(crate) wave_x: Vec<f64>,
+    /// Peaks that get higher over a floor that stays.
+    pub(crate) climb: Option<Climb>,
 }
 
 impl Facts {
@@ -90,7 +97,9 @@ impl Facts {
         let knee = settled.and_then(|fit| knee(fit, &points));
         let part = growing_part(seen, &points, knee.map(|k| k.0));
         let growth = Line::through(&part).unwrap_or_default();
-        let Waves { peaks, begin: wave_x, height: peak_height, most: peak_most } = Waves::of(series, seen);
+        let Waves { peaks, begin: wave_x, tops, height: peak_height, most: peak_most } =
+            Waves::of(series, seen);
+        let climb = Climb::of(&tops).filter(|_| seen.group == Group::Flat);
         Self {
             first: first.x_first,
             last: last.x_last,
@@ -102,11 +111,16 @@ impl Facts {
             growth,
             knee,
             sharp: settled.is_some_and(|f| matches!(f.shape, Shape::Knee | Shape::KneeFalling)),
+            jumped: settled.is_some_and(|f| f.shape == Shape::Step),
+            bends: settled.is_some_and(|f| {
+                matches!(f.shape, Shape::Saturation | Shape::RampSaturation | Shape::Logarithm)
+            }),
             peaks,
             waves: wave_x.len(),
             peak_height,
             peak_most,
             wave_x,
+            climb,
         }
     }
 
@@ -213,6 +227,8 @@ struct Waves {
     peaks: usize,
     /// Where each wave begins: samples that follow each other are one.
     begin: Vec<f64>,
+    /// Where the top of each stands that is over, and how high over the floor.
+    tops: Vec<(f64, f64)>,
     /// Typical and highest height over the floor.
     height: f64,
     most: f64,
@@ -245,10 +261,14 @@ impl Waves {
         let least = (PEAK * usual).max(CRUMBS * highest);
         let above = |o: &(f64, f64)| o.1 > least && o.1 > 0.0;
         let runs = over.chunk_by(|a, b| above(a) == above(b)).filter(|run| above(&run[0]));
-        let begin = runs.map(|run| run[0].0).collect();
+        let begin = runs.clone().map(|run| run[0].0).collect();
+        let end = over.last().map_or(0.0, |last| last.0);
+        let over_by_now = runs.filter(|run| run.last().is_some_and(|last| last.0 < end));
+        let tops = over_by_now.filter_map(|run| run.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)));
+        let tops = tops.collect();
         let mut high: Vec<f64> = over.iter().filter(|o| above(o)).map(|o| o.1).collect();
         let height = if high.is_empty() { 0.0 } else { quantile(&mut high, 0.5) };
-        Self { peaks: high.len(), begin, height, most: high.iter().copied().fold(0.0, f64::max) }
+        Self { peaks: high.len(), begin, tops, height, most: high.iter().copied().fold(0.0, f64::max) }
     }
 }
 

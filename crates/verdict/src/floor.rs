@@ -3,6 +3,7 @@
 //! Why the floor: validation adds gigabytes for seconds and gives them back; a slope over raw samples reads that as
 //! a leak. A leak is a floor that rises. Not here: naming the shape (see `shapes`) or the cause.
 
+use crate::ebb::{between_waves, is_saw, leg, turns};
 use crate::series::{Bin, Series};
 
 /// The curve is cut into this many equal stretches of x; each gives one floor point.
@@ -16,14 +17,6 @@ const LOW: f64 = 0.2;
 /// Shorter curves are not opened (see `open`): with so few points a bump may be half of what is known.
 const OPENED: usize = 12;
 
-/// A tooth rises and falls by this part of the curve's range at least, ...
-const LEG: f64 = 0.5;
-/// ... it falls within one in so many of its samples, ...
-const SUDDEN: usize = 4;
-/// ... half of its samples stand higher than this part of it, where a spike's stand on the floor, ...
-const RESTS: f64 = 0.25;
-/// ... and there are so many of them.
-const FEWEST_TEETH: usize = 4;
 /// Bumps up to this many points wide are removed by the opening; the rest of a tooth that is longer is left out.
 const OPENING: usize = 2;
 
@@ -38,22 +31,26 @@ pub(crate) struct Floor {
     pub(crate) noise: f64,
     /// The very first sample: where the program started, which the first stretch has no eye for.
     pub(crate) first: f64,
+    /// Whether it was found between waves so wide that they hide it most of the time.
+    pub(crate) ebbs: bool,
 }
 
 impl Floor {
     pub(crate) fn of(series: &Series) -> Self {
         let bins = series.bins();
         let (x, y) = if bins.len() <= UNBINNED { points(bins) } else { stretches(bins) };
-        let mut opened = if y.len() >= OPENED { open(&y) } else { y };
+        let mut y = if y.len() >= OPENED { open(&y) } else { y };
         let mut x = x;
         let known = last_trough(bins).map_or(x.len(), |last| x.partition_point(|x| *x <= last));
         if known + OPENING < x.len() {
             x.truncate(known);
-            opened.truncate(known);
+            y.truncate(known);
         }
-        let noise = jitter(&opened);
         let first = bins.first().map_or(0.0, |b| b.low);
-        Self { x, y: opened, noise, first }
+        let between = if bins.len() > UNBINNED { between_waves(bins, &y, stretch(bins)) } else { None };
+        let ebbs = between.is_some();
+        let (x, y) = between.unwrap_or((x, y));
+        Self { noise: jitter(&y), x, y, first, ebbs }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -97,6 +94,13 @@ fn points(bins: &[Bin]) -> (Vec<f64>, Vec<f64>) {
     bins.iter().map(|b| (b.x(), b.low)).unzip()
 }
 
+/// How long one stretch is.
+fn stretch(bins: &[Bin]) -> f64 {
+    bins.first()
+        .zip(bins.last())
+        .map_or(0.0, |(first, last)| (last.x_last - first.x_first) / STRETCHES as f64)
+}
+
 fn stretches(bins: &[Bin]) -> (Vec<f64>, Vec<f64>) {
     let (first, last) = (bins[0].x_first, bins[bins.len() - 1].x_last);
     let width = last - first;
@@ -107,61 +111,30 @@ fn stretches(bins: &[Bin]) -> (Vec<f64>, Vec<f64>) {
     };
     let (mut xs, mut ys) = (Vec::new(), Vec::new());
     for group in bins.chunk_by(|a, b| place(a) == place(b)) {
-        // The lowest samples give the level, and their own places give x: on a rise they lie early in the stretch.
-        let mut low: Vec<(f64, f64)> = group.iter().map(|b| (b.low, b.x())).collect();
-        low.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        low.truncate(((2.0 * LOW * low.len() as f64).ceil() as usize).max(1));
-        xs.push(low.iter().map(|l| l.1).sum::<f64>() / low.len() as f64);
-        ys.push(quantile(&mut low.iter().map(|l| l.0).collect::<Vec<f64>>(), 0.5));
+        let (x, y) = lowest(group.iter());
+        xs.push(x);
+        ys.push(y);
     }
     (xs, ys)
 }
 
-/// Where the last tooth begins, for a curve that is one saw-tooth after the other (a collector, a history that each
-/// epoch's end writes out, workers that live for an epoch). A tooth that is not over says nothing of the floor, and its
-/// rise would be taken for growth. `None` for any other curve: noise, or spikes on a floor that is seen between them.
+/// The level that the lowest samples of a part come back to. Their own places give x: on a rise they lie early in it.
+pub(crate) fn lowest<'a>(part: impl Iterator<Item = &'a Bin>) -> (f64, f64) {
+    let mut low: Vec<(f64, f64)> = part.map(|b| (b.low, b.x())).collect();
+    low.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    low.truncate(((2.0 * LOW * low.len() as f64).ceil() as usize).max(1));
+    let x = low.iter().map(|l| l.1).sum::<f64>() / low.len().max(1) as f64;
+    (x, quantile(&mut low.iter().map(|l| l.0).collect::<Vec<f64>>(), 0.5))
+}
+
+/// Where the last tooth begins, for a curve that is one saw-tooth after the other. A tooth that is not over says nothing of the
+/// floor, and its rise would be taken for growth.
 fn last_trough(bins: &[Bin]) -> Option<f64> {
     let after_start = &bins[bins.len() / 10..];
-    let turns = turns(after_start);
-    let teeth = || turns.windows(3).step_by(2);
-    let sharp = teeth().filter(|tooth| is_tooth(after_start, [tooth[0], tooth[1], tooth[2]])).count();
-    let all = teeth().count();
-    let mut troughs = turns.into_iter().step_by(2);
-    troughs
-        .next_back()
-        .filter(|_| all >= FEWEST_TEETH && 5 * sharp >= 4 * all)
-        .map(|at| after_start[at].x_last)
-}
-
-/// Where a curve turns by more than `LEG` of its range: a trough first, then a peak and a trough in turn.
-fn turns(bins: &[Bin]) -> Vec<usize> {
-    let mut levels: Vec<f64> = bins.iter().map(|b| b.low).collect();
-    let leg = LEG * (quantile(&mut levels, 0.95) - quantile(&mut levels, 0.05));
-    let (mut found, mut lowest, mut highest) = (Vec::new(), 0, 0);
-    for (at, bin) in bins.iter().enumerate() {
-        let rises = found.len() % 2 == 1;
-        if bin.low < bins[lowest].low {
-            lowest = at;
-        }
-        if bin.low > bins[highest].low {
-            highest = at;
-        }
-        if !rises && bin.low - bins[lowest].low > leg {
-            found.push(lowest);
-            highest = at;
-        } else if rises && bins[highest].low - bin.low > leg {
-            found.push(highest);
-            lowest = at;
-        }
-    }
-    found
-}
-
-/// Whether it takes long to rise, falls at once, and does not rest on its way up.
-fn is_tooth(bins: &[Bin], [from, top, to]: [usize; 3]) -> bool {
-    let mut levels: Vec<f64> = bins[from..to].iter().map(|b| b.low).collect();
-    let (low, high) = (bins[from].low, bins[top].low);
-    (to - top) * SUDDEN <= to - from && quantile(&mut levels, 0.5) - low > RESTS * (high - low)
+    let levels: Vec<f64> = after_start.iter().map(|b| b.low).collect();
+    let turns = turns(&levels, leg(&levels));
+    let last = turns.iter().step_by(2).next_back().filter(|_| is_saw(&levels, &turns))?;
+    Some(after_start[*last].x_last)
 }
 
 /// Linear interpolation between the two nearest ranks. Sorts `values`.

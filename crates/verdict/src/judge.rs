@@ -53,6 +53,8 @@ pub struct Judge {
     largest_example: Option<f64>,
     death: Option<Death>,
     beside: Beside,
+    /// How many of the last samples are left out, and how low they fall.
+    freed: Option<(u64, f64)>,
 }
 
 impl Judge {
@@ -83,6 +85,7 @@ impl Judge {
             largest_example: None,
             death: None,
             beside: Beside::default(),
+            freed: None,
         }
     }
 
@@ -148,6 +151,21 @@ impl Judge {
     /// The curve of something that ended, without what was given back on the way out.
     pub(crate) fn cut_ending(&mut self) {
         self.need = self.need.without_ending();
+    }
+
+    /// Leaves out what a program gave back at its end, of a curve that does not say whether it is over. Where restarts were told
+    /// the fall may be one of them.
+    pub(crate) fn leave_out_freed(&mut self) {
+        let restarts =
+            self.context.restarts.is_some_and(|told| told > 0.0) || !self.context.restart_x.is_empty();
+        let life = self.need.bins().len() - self.need.freed_at_the_end();
+        let ending = &self.need.bins()[life..];
+        if restarts || ending.is_empty() {
+            return;
+        }
+        let lowest = ending.iter().map(|bin| bin.low).fold(f64::INFINITY, f64::min);
+        self.freed = Some((ending.iter().map(|bin| u64::from(bin.count)).sum(), lowest));
+        self.need = self.need.part(0, life);
     }
 
     /// Leaves out the gaps in which nothing moved; says which those are.
@@ -350,6 +368,7 @@ impl Judge {
             running: self.life == Life::Running,
             file_grown,
             unusable: self.need.unusable(),
+            freed: self.freed,
             periods: &periods,
             count: self.count_fact(),
         };
@@ -379,9 +398,13 @@ impl Judge {
             forecast,
             fill,
         };
-        let seconds = (self.axis == Axis::Seconds).then_some(facts.last - facts.first);
-        verdict.suit_advice(Standing { ended: self.life == Life::Ended, seconds });
+        verdict.suit_advice(self.standing(facts));
         verdict.moved_on(self.origin)
+    }
+
+    fn standing(&self, facts: &Facts) -> Standing {
+        let seconds = (self.axis == Axis::Seconds).then_some(facts.last - facts.first);
+        Standing { ended: self.life == Life::Ended, seconds }
     }
 
     fn settled(&self, x: f64) -> Settled {

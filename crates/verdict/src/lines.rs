@@ -2,6 +2,7 @@
 
 use crate::assess::Because;
 use crate::budget::{Fill, pass};
+use crate::climb::Climb;
 use crate::phrases::{both, counted, moved, number, parted, size};
 use crate::verdict::{Forecast, Kind};
 use crate::words::{START, Story};
@@ -18,8 +19,12 @@ impl Story<'_> {
     pub(crate) fn evidence(&self) -> Vec<String> {
         let f = self.facts;
         let mut lines = vec![self.course_line()];
-        if self.kind.group() != crate::Group::Flat && f.growth.rate > 0.0 {
+        let paced = f.growth.rate > 0.0 && !f.jumped && !self.pace_is_open();
+        if self.kind.group() != crate::Group::Flat && paced {
             lines.push(format!("while it grew, it grew by {}", self.rate_between()));
+        }
+        if self.counts_peaks() {
+            lines.push("the curve counts the highest level so far: it can't fall, so that nothing came back says nothing, and what comes and goes below it is not seen".to_owned());
         }
         lines.extend(self.knee_line());
         lines.extend(self.restart_line());
@@ -77,12 +82,13 @@ impl Story<'_> {
         let f = self.facts;
         let (x, level) = f.knee?;
         let share = 100.0 * (f.last - x) / (f.last - f.first).max(f64::MIN_POSITIVE);
-        Some(format!(
-            "growth ended at {} at {}; in the {share:.0} % after it the floor {}",
-            self.place(x),
-            size(level),
-            moved(f.end - level)
-        ))
+        let (place, since) = (self.place(x), moved(self.since_knee()));
+        Some(if f.bends {
+            format!("97 % of the growth had come by {place}; in the {share:.0} % after it the floor {since}")
+        } else {
+            let level = size(level);
+            format!("growth ended at {place} at {level}; in the {share:.0} % after it the floor {since}")
+        })
     }
 
     fn restart_line(&self) -> Option<String> {
@@ -111,8 +117,10 @@ impl Story<'_> {
                 counted(self.unusable as f64, "sample")
             ));
         }
+        lines.extend(self.freed_line());
         // Less than a hundredth of the floor is no peak that anybody plans for.
-        let peaks = if f.peak_most < 0.01 * f.end { 0 } else { f.peaks };
+        let none = f.peak_most < 0.01 * f.end || self.counts_peaks() || f.jumped;
+        let peaks = if none { 0 } else { f.peaks };
         match peaks {
             0 => {}
             1 => lines.push(format!("1 sample stands {} above the floor", size(f.peak_most))),
@@ -123,8 +131,30 @@ impl Story<'_> {
                 size(f.peak_most)
             )),
         }
+        lines.extend(self.climb_line());
         lines.extend(self.file_line());
         lines
+    }
+
+    /// Peaks that get higher, with what can be checked: the first and the last by their line.
+    fn climb_line(&self) -> Option<String> {
+        let Climb { line, peaks, each } = self.facts.climb?;
+        Some(format!(
+            "{} get higher: from about {} above the floor to {}, each by {} (chance alone does that less than once in 100 runs)",
+            counted(peaks as f64, "peak"),
+            size(line.at(line.from)),
+            size(line.at(line.to)),
+            size(each)
+        ))
+    }
+
+    fn freed_line(&self) -> Option<String> {
+        let (samples, low) = self.freed?;
+        let last = match samples {
+            1 => "the last sample is left out, a fall to".to_owned(),
+            many => format!("the last {} samples are left out, a fall to", number(many as f64)),
+        };
+        Some(format!("{last} {}: programs give memory back when they end", size(low)))
     }
 
     /// What file pages did beside a need that is flat.

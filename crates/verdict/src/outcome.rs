@@ -22,6 +22,7 @@ impl Verdict {
             }
             (Fits::Exceeds, Some(needs), Some(limit)) => format!("exceeds: needs {}; {limit}", both(needs)),
             (Fits::Exceeds, None, Some(limit)) => format!("exceeds: nothing bounds it; {limit}"),
+            (Fits::Tight, None, Some(limit)) => format!("tight: its peaks get higher; {limit}"),
             (Fits::Unknown, _, Some(limit)) => {
                 format!("unknown: it is too early to say what will be needed; {limit}")
             }

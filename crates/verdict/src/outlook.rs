@@ -29,10 +29,15 @@ impl Story<'_> {
         let out = |kind, because: String| RuledOut { kind, because };
         let quiet = f.knee.map_or(0.0, |k| f.last - k.0);
         let settled_so = || {
-            let Some((_, level)) = f.knee else {
+            if f.knee.is_none() {
                 return "nothing in the curve goes on rising at one pace".to_owned();
-            };
-            format!("after {} the floor {} over {}", self.knee(), moved(f.end - level), self.length(quiet))
+            }
+            format!(
+                "after {} the floor {} over {}",
+                self.knee(),
+                moved(self.since_knee()),
+                self.length(quiet)
+            )
         };
         match self.kind {
             // Without a second pass nothing tells a fill from a leak that follows the examples.
@@ -55,6 +60,8 @@ impl Story<'_> {
                 ),
             ],
             Kind::WarmUp | Kind::AllocatorKept | Kind::WorkerCopies => vec![out(Kind::Leak, settled_so())],
+            // What can't fall shows no lowest level.
+            Kind::Leak if self.counts_peaks() => vec![out(Kind::WarmUp, self.pace_line())],
             Kind::Leak => vec![
                 out(Kind::WarmUp, self.pace_line()),
                 out(
@@ -63,26 +70,25 @@ impl Story<'_> {
                 ),
             ],
             Kind::Spikes | Kind::Steady | Kind::PageCache => {
-                let over = self.length(f.last - f.first);
-                let moved = if self.bound() < 1.0 {
-                    format!("the floor did not move over {over}")
-                } else if self.bound() > NOT_ONE_LEVEL * f.end {
-                    let falls = self.falls();
-                    let words = if falls {
-                        "the floor fell"
-                    } else {
-                        "what came went again: the floor does not keep rising"
-                    };
-                    format!("{words} over {over}")
-                } else {
-                    format!(
-                        "after its start the floor moved by no more than {} over {over}",
-                        size(self.bound())
-                    )
-                };
-                vec![out(Kind::Leak, moved)]
+                vec![out(Kind::Leak, self.flat_line())]
             }
             Kind::TooEarly => Vec::new(),
+        }
+    }
+
+    /// Why a floor that is flat does not leak.
+    fn flat_line(&self) -> String {
+        let f = self.facts;
+        let over = self.length(f.last - f.first);
+        if self.bound() < 1.0 {
+            format!("the floor did not move over {over}")
+        } else if self.bound() > NOT_ONE_LEVEL * f.end {
+            let falls = self.falls();
+            let words =
+                if falls { "the floor fell" } else { "what came went again: the floor does not keep rising" };
+            format!("{words} over {over}")
+        } else {
+            format!("after its start the floor moved by no more than {} over {over}", size(self.bound()))
         }
     }
 
@@ -175,6 +181,12 @@ impl Story<'_> {
             (Kind::CacheFill, None) if self.kind == Kind::TooEarly => {
                 "growth ends with the first pass over the data; tell its size to know where".to_owned()
             }
+            (Kind::Leak, _) if self.pace_is_open() => {
+                "the floor goes on rising; how fast can't be told yet".to_owned()
+            }
+            (Kind::WarmUp, _) if self.kind == Kind::TooEarly && self.seen.because == Because::SlowsDown => {
+                format!("growth ends not far above {}", size(f.end))
+            }
             (Kind::Leak, _) => match self.forecast {
                 Some(fc) => format!(
                     "the floor goes on rising by {}; {} is reached {}",
@@ -195,6 +207,12 @@ impl Story<'_> {
                 format!("the floor stays near {}", size(f.end))
             }
         }
+    }
+
+    /// Whether too little is known of how fast it grows to tell a number.
+    pub(crate) fn pace_is_open(&self) -> bool {
+        let g = &self.facts.growth;
+        self.kind == Kind::TooEarly && g.rate <= g.margin
     }
 
     /// What to do, the first thing first.
@@ -268,6 +286,9 @@ impl Story<'_> {
             Kind::WorkerCopies => {
                 "use fewer workers, or hold the data in arrays or Arrow instead of lists of Python objects"
             }
+            Kind::Spikes if self.facts.climb.is_some() => {
+                "look at what gets larger from peak to peak: results that are gathered, longer inputs, a growing set to evaluate; the highest peak is still to come"
+            }
             Kind::Spikes => "plan for the peaks, not for the floor: reserve room for the highest one",
             Kind::PageCache => "nothing to fix: judge by the working set, not by usage with file pages",
             Kind::Steady => "nothing to do",
@@ -298,6 +319,10 @@ impl Story<'_> {
             Kind::WarmUp | Kind::AllocatorKept | Kind::WorkerCopies => format!(
                 "let it run as long again: the floor must stay below {}",
                 size(f.end + (0.1 * f.grown()).max(self.bound()))
+            ),
+            Kind::Spikes if let Some(climb) = f.climb => format!(
+                "let it run as long again: if no peak is above {}, they do not get higher",
+                size(f.end + climb.line.at(1.5_f64.mul_add(f.last - f.first, f.first)))
             ),
             Kind::Spikes | Kind::Steady | Kind::PageCache => {
                 let room = self.bound().max(ROOM * f.end);

@@ -63,6 +63,11 @@ pub(crate) fn clean_up(parts: &[(f64, usize)]) -> usize {
     parts[ending..].iter().rev().take_while(|part| part.0 < lowest).count()
 }
 
+/// A curve of others says nothing of its end: there a clean-up falls by this part of all that the curve moved before, ...
+const DEEP: f64 = 0.5;
+/// ... and by this part of it below all that was seen once the program had started.
+const BELOW_ALL: f64 = 0.05;
+
 /// Samples that were merged into one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bin {
@@ -180,6 +185,23 @@ impl Series {
         self.part(0, parts.len() - clean_up(&parts))
     }
 
+    /// How many of the last bins are the clean-up of a program, where nobody told that it ended: a fall so deep, to where it
+    /// was at no time since its start, that it is no wave.
+    pub(crate) fn freed_at_the_end(&self) -> usize {
+        let parts: Vec<(f64, usize)> = self.bins.iter().map(|b| (b.low, 1)).collect();
+        let freed = clean_up(&parts);
+        if freed == 0 {
+            return 0;
+        }
+        let (life, ending) = self.bins.split_at(self.bins.len() - freed);
+        let lowest = |bins: &[Bin]| bins.iter().map(|b| b.low).fold(f64::INFINITY, f64::min);
+        let moved = life.iter().map(|b| b.high).fold(f64::NEG_INFINITY, f64::max) - lowest(life);
+        let before = lowest(&life[life.len() - (life.len() / STRETCH_BEFORE).clamp(1, life.len().max(1))..]);
+        let (end, started) = (lowest(ending), lowest(&life[life.len() / 10..]));
+        let deep = before - end >= DEEP * moved && started - end > BELOW_ALL * moved;
+        if deep { freed } else { 0 }
+    }
+
     /// The same with every place moved; `to` keeps their order.
     pub(crate) fn moved(&self, to: impl Fn(f64) -> f64) -> Self {
         let place = |b: &Bin| Bin { x_first: to(b.x_first), x_last: to(b.x_last), ..*b };
@@ -236,6 +258,27 @@ mod tests {
         assert_eq!(of(&[5.0, 5.0, 5.0, 1.0]).samples(), 4);
         assert_eq!(clean_up(&[(5.0, 1), (5.0, 30), (1.0, 1)]), 1, "a row stands for the ticks it covers");
         assert_eq!(clean_up(&[(5.0, 1), (5.0, 30), (1.0, 9)]), 0, "a level that stays is life");
+    }
+
+    #[test]
+    fn a_fall_at_the_end_of_a_curve_of_others_is_cut_only_where_no_wave_goes_as_low() {
+        let freed = |ys: &[f64]| {
+            let mut series = Series::new(64);
+            ys.iter().enumerate().for_each(|(i, y)| series.push(Point::one(i as f64, *y)));
+            series.freed_at_the_end()
+        };
+        let mut rise: Vec<f64> = (0..60).map(|i| 300.0 + f64::from(i)).collect();
+        assert_eq!(freed(&rise), 0);
+        rise[58..].fill(60.0);
+        assert_eq!(freed(&rise), 2);
+        rise[55..].fill(60.0);
+        assert_eq!(freed(&rise), 0, "more than a twentieth is life");
+        let wide: Vec<f64> = (0..59).map(|i| if i % 20 > 17 { 10.0 } else { 90.0 }).collect();
+        assert_eq!(freed(&wide), 0, "it was as low between other waves");
+        let falling: Vec<f64> = (0..40).map(|i| 100.0 - f64::from(i)).collect();
+        assert_eq!(freed(&falling), 0);
+        assert_eq!(freed(&[]), 0);
+        assert_eq!(freed(&[5.0]), 0);
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub(crate) struct Story<'a> {
     pub(crate) file_grown: Option<f64>,
     /// Samples that were no numbers.
     pub(crate) unusable: u64,
+    /// How many of the last samples are left out as given back at the end, and how low they fall.
+    pub(crate) freed: Option<(u64, f64)>,
     /// What growth and peaks line up with.
     pub(crate) periods: &'a Periods,
     /// How a count of objects or tensors went: name, first, last, and where it changed if it did once.
@@ -122,7 +124,30 @@ impl Story<'_> {
     }
 
     pub(crate) fn what(&self) -> &'static str {
-        if matches!(self.metric, Metric::Gpu) { "GPU memory" } else { "memory" }
+        match self.metric {
+            Metric::Gpu => "GPU memory",
+            Metric::MaxRss => "the highest memory so far",
+            Metric::Rss
+            | Metric::Anon
+            | Metric::PssTree
+            | Metric::Cgroup
+            | Metric::Host
+            | Metric::Other(_) => "memory",
+        }
+    }
+
+    /// Whether the curve counts the highest level so far, which can't fall.
+    pub(crate) const fn counts_peaks(&self) -> bool {
+        matches!(self.metric, Metric::MaxRss)
+    }
+
+    /// What the floor did since growth ended.
+    pub(crate) fn since_knee(&self) -> f64 {
+        let (f, floor) = (self.facts, &self.seen.floor);
+        let Some((x, level)) = f.knee else { return 0.0 };
+        let then = floor.x.partition_point(|at| *at < x);
+        let level = if f.bends { floor.y.get(then).copied().unwrap_or(level) } else { level };
+        f.end - level
     }
 
     /// The answer in one sentence.
@@ -131,12 +156,7 @@ impl Story<'_> {
         let answer = match self.kind {
             Kind::Leak => self.leak_headline(),
             Kind::CacheFill => self.fill_headline(),
-            Kind::WarmUp => format!(
-                "warm-up: {} grew {} until {} and has stayed there since",
-                self.what(),
-                size(f.grown()),
-                self.knee()
-            ),
+            Kind::WarmUp => self.warm_headline(),
             Kind::AllocatorKept => {
                 format!(
                     "kept by the allocator: {} ratcheted up by {} until {} and stopped",
@@ -152,19 +172,8 @@ impl Story<'_> {
                     self.knee()
                 )
             }
-            Kind::Spikes | Kind::Steady if self.bound() > NOT_ONE_LEVEL * f.end => self.moving_headline(),
-            Kind::Spikes if f.waves == 1 => format!(
-                "spikes: the floor stays at {}; one peak of about {} came and went",
-                size(f.end),
-                size(f.peak_height)
-            ),
-            Kind::Spikes => format!(
-                "spikes: the floor stays at {}; {} peaks of about {} come and go{}",
-                size(f.end),
-                number(f.waves as f64),
-                size(f.peak_height),
-                self.periods.peaks_at().map(|name| format!(", at {name}s")).unwrap_or_default()
-            ),
+            Kind::Spikes | Kind::Steady if self.moves() => self.moving_headline(),
+            Kind::Spikes => self.spikes_headline(),
             Kind::PageCache => format!(
                 "page cache: {} of file pages came in, which the kernel takes back; the job's own {} is flat at {}",
                 size(self.file_grown.unwrap_or(0.0)),
@@ -183,6 +192,36 @@ impl Story<'_> {
         if fits.is_empty() { answer } else { format!("{answer}; {fits}") }
     }
 
+    fn warm_headline(&self) -> String {
+        let (f, what, knee) = (self.facts, self.what(), self.knee());
+        let grown = size(f.grown());
+        if f.jumped {
+            format!("warm-up: {what} rose by {grown} at once, at {knee}, and has stayed there since")
+        } else if f.bends {
+            format!("warm-up: {what} grew {grown} ever slower; nearly all of it had come by {knee}")
+        } else {
+            format!("warm-up: {what} grew {grown} until {knee} and has stayed there since")
+        }
+    }
+
+    fn spikes_headline(&self) -> String {
+        let (f, floor) = (self.facts, size(self.facts.end));
+        let height = size(f.peak_height);
+        if f.waves == 1 {
+            return format!("spikes: the floor stays at {floor}; one peak of about {height} came and went");
+        }
+        let peaks = number(f.waves as f64);
+        let at = self.periods.peaks_at().map(|name| format!(", at {name}s")).unwrap_or_default();
+        match f.climb.map(|climb| size(climb.each)) {
+            None => {
+                format!("spikes: the floor stays at {floor}; {peaks} peaks of about {height} come and go{at}")
+            }
+            Some(each) => format!(
+                "spikes: the floor stays at {floor}; {peaks} peaks that get higher, each by about {each}, come and go{at}"
+            ),
+        }
+    }
+
     pub(crate) fn knee(&self) -> String {
         self.facts.knee.map_or_else(|| "its end".to_owned(), |k| self.place(k.0))
     }
@@ -192,7 +231,9 @@ impl Story<'_> {
         let (f, floor) = (self.facts, &self.seen.floor);
         let started = START.mul_add(f.last - f.first, f.first);
         let from = f.knee.map_or(started, |knee| knee.0);
-        let later = || floor.x.iter().zip(&floor.y).filter(|p| *p.0 >= from).map(|p| *p.1);
+        // A step is told by the last point before it.
+        let after = |x: f64| if f.jumped { x > from } else { x >= from };
+        let later = || floor.x.iter().zip(&floor.y).filter(|p| after(*p.0)).map(|p| *p.1);
         let range = later().fold(f64::NEG_INFINITY, f64::max) - later().fold(f64::INFINITY, f64::min);
         range.max(2.0 * f.noise)
     }
@@ -206,10 +247,15 @@ impl Story<'_> {
         self.facts.after_start - self.facts.end > MOST_OF_IT * self.bound()
     }
 
+    /// Whether there is no one level that it stays at most of the time.
+    fn moves(&self) -> bool {
+        self.seen.floor.ebbs || self.bound() > NOT_ONE_LEVEL * self.facts.end
+    }
+
     /// Of a floor that moves and does not grow: it falls, or it comes and goes.
     fn moving_headline(&self) -> String {
         let (f, kind) = (self.facts, self.kind.word());
-        if self.falls() {
+        if self.falls() && self.bound() > NOT_ONE_LEVEL * f.end {
             return format!("{kind}: {} fell from {} to {}", self.what(), size(f.after_start), size(f.end));
         }
         let low = self.seen.floor.y.iter().copied().fold(f64::INFINITY, f64::min);
@@ -239,8 +285,9 @@ impl Story<'_> {
             }
             _ => String::new(),
         };
+        let floor = if self.counts_peaks() { "" } else { "the floor of " };
         format!(
-            "leak: the floor of {} rises by {}{since} with no end in sight",
+            "leak: {floor}{} rises by {}{since} with no end in sight",
             self.what(),
             self.rate(self.facts.growth.rate)
         )
@@ -325,6 +372,10 @@ impl Story<'_> {
                 let doubt = if self.kind == Kind::TooEarly { "if it goes on like this, " } else { "" };
                 let when = self.forecast.map(|f| format!("; the limit is reached {}", self.when(f)));
                 format!("{doubt}it does not fit: {} of {limit}{}", size(needs), when.unwrap_or_default())
+            }
+            (Fits::Exceeds | Fits::Tight, None) if self.facts.climb.is_some() => {
+                let reach = |f: &Forecast| format!("at this pace peaks reach {limit} {}", self.when(f));
+                self.forecast.map_or_else(|| format!("its peaks are beyond {limit}"), reach)
             }
             (Fits::Exceeds, None) => self.forecast.map_or_else(
                 || format!("it {} {limit}", if self.is_beyond() { "is beyond" } else { "will reach" }),

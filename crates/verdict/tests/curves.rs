@@ -315,3 +315,105 @@ fn a_small_data_set_that_is_in_memory_at_once_says_what_a_larger_one_needs() {
     };
     assert!(found.evidence.iter().any(told), "{found:#?}");
 }
+
+/// How many of 24 made curves are told as `group`.
+fn told_as(group: Group, made: impl Fn(usize) -> Curve) -> usize {
+    (0..24).filter(|seed| told(&made(*seed)).group == group).count()
+}
+
+#[test]
+fn a_leak_under_waves_that_are_high_most_of_the_time_is_seen_between_them() {
+    let wide = |leak: f64| {
+        move |seed: usize| {
+            let (n, period) = ([300, 600, 1500][seed % 3], [40, 60, 150][seed % 3]);
+            let high = period * [70, 75, 85][seed / 3 % 3] / 100;
+            let wave = move |i: usize| if (i + 7 * seed) % period < high { 3000.0 } else { 0.0 };
+            let noise = move |i: usize| 40.0 * wobble(10_000 * seed + i);
+            curve(n, move |i| 4000.0 + leak * i as f64 / n as f64 + wave(i) + noise(i))
+        }
+    };
+    assert!(told_as(Group::Leak, wide(600.0)) >= 18);
+    assert!(told_as(Group::Leak, wide(2000.0)) >= 18);
+    assert_eq!(told_as(Group::Leak, wide(0.0)), 0);
+    assert!(told_as(Group::Flat, wide(0.0)) >= 20);
+    let flat = told(&wide(0.0)(8));
+    assert!(flat.headline.contains("memory comes and goes between 3.7"), "{}", flat.headline);
+}
+
+#[test]
+fn a_leak_under_the_teeth_of_a_collector_is_seen_where_they_end() {
+    let teeth = |leak: f64| {
+        move |seed: usize| {
+            let (n, width) = ([200, 600, 1500][seed % 3], [1.5, 2.0, 2.5, 3.0][seed / 3 % 4]);
+            let tooth = n as f64 / 36.0 * width;
+            let phase = move |i: usize| ((i + 3 * seed) as f64 / tooth).fract();
+            let noise = move |i: usize| 40.0 * wobble(10_000 * seed + i);
+            curve(n, move |i| 3000.0 + leak * i as f64 / n as f64 + 1200.0 * phase(i) + noise(i))
+        }
+    };
+    let called = told_as(Group::Leak, teeth(400.0));
+    assert!(called >= 18, "{called} of 24");
+    assert_eq!(told_as(Group::Leak, teeth(0.0)), 0);
+}
+
+#[test]
+fn what_a_program_gives_back_at_its_end_hides_no_leak_and_is_told() {
+    let ended = |leak: f64, restarts: Option<f64>| {
+        move |seed: usize| {
+            let n = [60, 200, 600][seed % 3];
+            let freed = [1, n / 50, n / 20][seed / 3 % 3].max(1);
+            let mut made = curve(n, |i| {
+                let life = 3000.0 + leak * i as f64 / n as f64 + 20.0 * wobble(10_000 * seed + i);
+                if i + freed < n { life } else { 600.0 }
+            });
+            made.context.restarts = restarts;
+            made
+        }
+    };
+    assert_eq!(told_as(Group::Leak, ended(1500.0, None)), 24);
+    assert_eq!(told_as(Group::Flat, ended(0.0, None)), 24);
+    let line = "the last 3 samples are left out, a fall to 572 MiB: programs give memory back when they end";
+    let leak = told(&ended(1500.0, None)(6));
+    assert!(leak.evidence.iter().any(|said| said == line), "{leak:#?}");
+    let restarted = told(&ended(1500.0, Some(1.0))(6));
+    assert!(!restarted.evidence.iter().any(|said| said == line), "{restarted:#?}");
+}
+
+#[test]
+fn a_counter_of_peaks_is_not_told_as_if_it_could_have_fallen() {
+    for seed in 0..5 {
+        let counter = curve(300, |i| 2000.0 + 8.0 * i as f64 + wobble(1000 * seed + i));
+        let leak = told(&Curve { metric: lowtide_model::Metric::MaxRss, ..counter });
+        assert_eq!(leak.verdict, Kind::Leak);
+        assert!(leak.headline.starts_with("leak: the highest memory so far rises by"), "{}", leak.headline);
+        assert!(leak.evidence.iter().any(|line| line.contains("it can't fall")), "{leak:#?}");
+        assert!(leak.ruled_out.iter().all(|out| out.kind != Kind::Spikes), "{leak:#?}");
+    }
+}
+
+#[test]
+fn one_jump_is_told_as_one_and_has_no_pace() {
+    for at in [40, 100, 150, 200] {
+        let jump = told(&curve(300, |i| 2000.0 + wobble(i) + if i > at { 1500.0 } else { 0.0 }));
+        assert_eq!(jump.group, Group::Bounded, "{jump:#?}");
+        assert!(jump.headline.contains("rose by 1.40 GiB at once"), "{}", jump.headline);
+        let said = jump.evidence.join("\n");
+        assert!(!said.contains("while it grew") && !said.contains("above the floor"), "{said}");
+        assert!(jump.disprove.ends_with("the floor must stay below 3.40 GiB"), "{}", jump.disprove);
+    }
+    for at in (240..298).step_by(3) {
+        let late = told(&curve(300, |i| 2000.0 + 8.0 * wobble(i) + if i > at { 1500.0 } else { 0.0 }));
+        let paced = late.evidence.join(" ").contains("(at most");
+        assert!(late.group != Group::TooEarly || !paced, "a pace that may be none is no pace: {late:#?}");
+    }
+}
+
+#[test]
+fn what_grows_ever_slower_is_not_told_to_stay() {
+    for n in [60, 300, 1000] {
+        let log = told(&curve(n, |i| 2000.0 + 600.0 * (1.0 + i as f64).ln() + 8.0 * wobble(i)));
+        assert!(!log.headline.contains("has stayed there since"), "{}", log.headline);
+        let said = log.evidence.join("\n");
+        assert!(!said.contains("growth ended"), "{said}");
+    }
+}
