@@ -19,11 +19,12 @@ fn the_exit_code_is_the_commands_own() {
 }
 
 #[test]
-fn a_short_run_ends_with_the_answer_that_its_recording_gets() {
+fn a_short_run_ends_with_the_answer_that_its_recording_gets_and_tells_it_to_its_hook_once() {
     let stage = Stage::new();
-    let (actor, file) = (stage.renamed("grower"), stage.path("run.tide"));
-    let file = file.to_str().unwrap();
-    let flags = ["run", "--interval", "20ms", "--out", file, "--", &actor, "leak", "1", "290", "40"];
+    let (actor, file, hooked) = (stage.renamed("grower"), stage.path("run.tide"), stage.path("hooked"));
+    let (file, hook) = (file.to_str().unwrap(), format!("verdict=cat >> {}", hooked.display()));
+    let run = ["run", "--interval", "20ms", "--out", file, "--on", &hook];
+    let flags = [&run[..], &["--", &actor, "leak", "1", "290", "40"]].concat();
     let said = String::from_utf8(stage.output(&flags).stderr).unwrap();
     let explained = stage.output(&["explain", "--format", "json", file]);
     let told: serde_json::Value = serde_json::from_slice(&explained.stdout).unwrap();
@@ -31,6 +32,11 @@ fn a_short_run_ends_with_the_answer_that_its_recording_gets() {
     let headline = told["headline"].as_str().unwrap();
     assert!(said.contains(&format!("\n  {headline}\n    process: trainer ")), "{headline}\n{said}");
     assert!(said.contains("grower leak 1 290 40\n"), "{said}");
+    let hooked = std::fs::read_to_string(hooked).unwrap();
+    let calls: Vec<serde_json::Value> =
+        hooked.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(calls.len(), 1, "{hooked}");
+    assert_eq!((&calls[0]["verdict"], &calls[0]["headline"]), (&told["verdict"], &told["headline"]));
 }
 
 #[test]
@@ -351,7 +357,10 @@ fn a_hook_gets_the_summary_at_the_end() {
     let stage = Stage::new();
     let got = stage.path("got.json");
     let hook = format!("end=cat > {}", got.display());
-    stage.output(&["run", "--quiet", "--on", &hook, "--", "sh", "-c", "exit 5"]);
+    let early = stage.path("verdict.json");
+    let verdict = format!("verdict=cat > {}", early.display());
+    stage.output(&["run", "--quiet", "--on", &hook, "--on", &verdict, "--", "sh", "-c", "exit 5"]);
+    assert!(!early.exists(), "too early is no verdict");
     let facts: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(got).unwrap()).unwrap();
     assert_eq!(facts["exit"]["code"], 5);
     assert_eq!(facts["schema"], "lowtide.summary/1");

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub enum HookWhen {
     /// The limit will be reached: said once.
     Forecast,
-    /// The verdict is no longer "too early", or changed.
+    /// The verdict is no longer "too early", or changed; at the end too, where it was not told before.
     Verdict,
     /// lowtide was asked to stop the job (TERM, INT, HUP, QUIT).
     Stop,
@@ -68,6 +68,11 @@ impl Hooks {
     /// Those the user gave.
     pub fn new(hooks: Vec<Hook>) -> Self {
         Self { hooks, running: Vec::new() }
+    }
+
+    /// Whether anybody asked for this moment.
+    pub(crate) fn wants(&self, when: HookWhen) -> bool {
+        self.hooks.iter().any(|hook| hook.when == when)
     }
 
     /// Starts every hook for this moment. Gives a sentence for each that could not be started.

@@ -102,7 +102,8 @@ impl Judging {
         news
     }
 
-    fn verdict_news(&mut self, answer: &Verdict) -> Option<Verdict> {
+    /// An answer, unless it is what was told last or it is too early for one.
+    pub(crate) fn verdict_news(&mut self, answer: &Verdict) -> Option<Verdict> {
         let settled = answer.group != Group::TooEarly;
         let changed = self.told_kind != Some(answer.verdict);
         if settled && changed {
@@ -170,6 +171,21 @@ mod tests {
         let (forecast, verdict) = told(3_500, 240);
         assert!(forecast.is_some_and(|at| at < 30.0), "{forecast:?}");
         assert!(verdict.is_some_and(|at| at >= 60.0), "{verdict:?}");
+    }
+
+    #[test]
+    fn an_answer_that_was_told_is_told_again_only_when_it_is_another_one() {
+        let mut judging = Judging::new(&Meta::default());
+        let answer = |verdict, group| Verdict { verdict, group, ..judging_nothing() };
+        let leak = answer(Kind::Leak, Group::Leak);
+        assert!(judging.verdict_news(&leak).is_some());
+        assert!(judging.verdict_news(&leak).is_none());
+        assert!(judging.verdict_news(&judging_nothing()).is_none(), "too early is no answer");
+        assert!(judging.verdict_news(&answer(Kind::CacheFill, Group::Bounded)).is_some());
+    }
+
+    fn judging_nothing() -> Verdict {
+        Judging::new(&Meta::default()).now()
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The end of a recording: the last rows, survivors, the header, and the file closed.
 
 use super::{Ended, FAREWELL, Forwarder, Session, Subject};
+use crate::hooks::HookWhen;
 use crate::job::Terminal;
 use crate::snapshot;
 use lowtide_model::{EventKind, Exit, ProcKey, RunState};
@@ -8,7 +9,8 @@ use lowtide_probe::clock::boot_ns;
 use lowtide_probe::tree::Change;
 use lowtide_probe::{Root, stat_of};
 use lowtide_store::StoreError;
-use std::path::PathBuf;
+use lowtide_verdict::Verdict;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// With all of the job gone its output is soon passed on; a reader that stopped reading is not waited for.
@@ -99,7 +101,8 @@ impl Session<'_> {
         survivors
     }
 
-    /// Gives where the recording lies, which is elsewhere when the asked place could not be written.
+    /// Gives where the recording lies, which is elsewhere when the asked place could not be written. A verdict that is known
+    /// only now is told to its hooks.
     fn close(self) -> Result<PathBuf, StoreError> {
         if let Subject::Job(Forwarder { witness: Some(witness), .. }) = self.subject {
             witness.dismiss();
@@ -114,7 +117,21 @@ impl Session<'_> {
         meta.dropped_rows = self.writer.health().dropped_rows;
         let closed = self.writer.finish(meta);
         // The file first: whoever stops us does not wait for a slow hook.
-        self.hooks.wait();
+        let (mut hooks, mut judging) = (self.hooks, self.judging);
+        if hooks.wants(HookWhen::Verdict)
+            && let Some(verdict) =
+                closed.as_ref().ok().and_then(|path| judging.verdict_news(&last_answer(path)?))
+        {
+            let troubles = hooks.fire(HookWhen::Verdict, &verdict);
+            troubles.iter().for_each(|trouble| self.listener.warn(trouble));
+        }
+        hooks.wait();
         closed
     }
+}
+
+/// The answer on the closed file, so that the last one told is the one that everybody reads there.
+fn last_answer(path: &Path) -> Option<Verdict> {
+    let recording = lowtide_store::open(path).and_then(|mut reader| reader.recording()).ok()?;
+    Some(lowtide_verdict::judge_recording(&recording).main)
 }
