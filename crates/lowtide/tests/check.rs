@@ -64,6 +64,29 @@ fn the_stabilisation_test_of_the_case_is_two_flags() {
 }
 
 #[test]
+fn a_curve_of_which_only_changes_are_known_passes_no_gate_on_its_level() {
+    let stage = Stage::new();
+    let value = |n: i64| format!("[{}, \"{}\"]", 15 * n, 30_000_000_000 - 1_000_000 * n);
+    let values = (0..40).map(value).collect::<Vec<_>>().join(", ");
+    let series =
+        format!(r#"{{"metric": {{"__name__": "node_memory_MemAvailable_bytes"}}, "values": [{values}]}}"#);
+    let answer = format!(r#"{{"status": "success", "data": {{"result": [{series}]}}}}"#);
+    std::fs::write(stage.path("node.json"), answer).unwrap();
+    let file = stage.path("node.json").to_str().unwrap().to_owned();
+    for gate in [&["--max", "20GiB"][..], &["--fits"], &["--max", "20GiB", "--max-range", "1GB"]] {
+        let (code, said, _) = check(&stage, &[&[file.as_str()], gate].concat());
+        let plain = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(code, 2, "{said}");
+        assert!(plain.contains("has no level that a limit could be held against"), "{said}");
+        assert!(plain.contains("node_memory_MemTotal_bytes"), "{said}");
+    }
+    let (code, said, _) = check(&stage, &[&file, "--max", "20MB"]);
+    assert_eq!(code, 1, "what rose by more than the most stands above it: {said}");
+    assert!(said.contains("the peak is at least 37.2 MiB, above 19.1 MiB"), "{said}");
+    assert_eq!(check(&stage, &[&file, "--max-range", "100MB"]).0, 0, "a range needs no level");
+}
+
+#[test]
 fn a_level_that_stayed_counts_at_every_step_of_its_stay() {
     let stage = Stage::new();
     let file = stage.path("rests.tide");

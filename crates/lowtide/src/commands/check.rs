@@ -1,6 +1,6 @@
 //! `lowtide check`: gates for CI, on a file or on a command that is recorded for it.
 //!
-//! A gate on a number always has an answer. A gate on the verdict may have none yet: that is an exit code of its own,
+//! A gate on a number has an answer wherever the number is known. A gate on the verdict may have none yet: that is an exit code of its own,
 //! so that a CI can choose to wait. Not here: how the outcome looks (see `render::gates`).
 
 use super::recorder;
@@ -178,6 +178,9 @@ fn no_leak(answer: &Answer) -> (Says, String) {
 fn fits(answer: &Answer) -> Found {
     let main: &Verdict = &answer.run.main;
     let outcome = &main.outcome;
+    if let Some(failure) = answer.subject.without_level() {
+        return Err(failure);
+    }
     let Some(limit) = outcome.limit_bytes else {
         return Err(Failure::new(format!(
             "cannot say whether {} fits: no limit is known",
@@ -212,6 +215,11 @@ fn max(most: Bytes, steps: Option<StepRange>, answer: &Answer) -> Found {
             Bytes::from_f64(highest(looked_at(&trace, steps, answer)?))
         }
     };
+    if let Some(failure) = answer.subject.without_level() {
+        // It stands at least as high as it is known to have risen.
+        let least = format!("the peak{} is at least {peak}, above {most}", of_steps(steps));
+        return if peak > most { Ok((Says::Fail, least)) } else { Err(failure) };
+    }
     let says = if peak > most { Says::Fail } else { Says::Pass };
     let verb = if peak > most { "above" } else { "not above" };
     Ok((says, format!("the peak{} is {peak}, {verb} {most}", of_steps(steps))))

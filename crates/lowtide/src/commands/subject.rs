@@ -53,6 +53,16 @@ pub(crate) struct Subject {
     pub(crate) running: bool,
 }
 
+impl Subject {
+    /// Why nothing can be held against how high this stands, if so.
+    pub(crate) fn without_level(&self) -> Option<Failure> {
+        match &self.what {
+            What::Curve(curve) if curve.no_level => Some(no_level(&self.label, curve)),
+            What::Curve(_) | What::Recording(_) => None,
+        }
+    }
+}
+
 /// A thing with what the engine says of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
@@ -262,18 +272,23 @@ fn tell_sizes(subjects: &mut [Subject], about: &AboutArgs) -> Result<(), Failure
         subject.asked = about.context(sizes.get(number).or(sizes.first()).copied());
         match &mut subject.what {
             What::Curve(curve) if curve.no_level && subject.asked.limit.is_some() => {
-                let what = format!("{} has no level that a limit could be held against", subject.label);
-                return Err(curve
-                    .notes
-                    .iter()
-                    .fold(Failure::new(what), Failure::because)
-                    .hint("ask for the total as well (node_memory_MemTotal_bytes), or for memory in use"));
+                return Err(no_level(&subject.label, curve));
             }
             What::Curve(curve) => complete(&mut curve.context, &subject.asked),
             What::Recording(_) => {}
         }
     }
     Ok(())
+}
+
+/// Of a curve only changes are known: nothing can be said of how high it stands.
+fn no_level(label: &str, curve: &Curve) -> Failure {
+    let what = format!("{label} has no level that a limit could be held against");
+    curve
+        .notes
+        .iter()
+        .fold(Failure::new(what), Failure::because)
+        .hint("ask for the total as well (node_memory_MemTotal_bytes), or for memory in use")
 }
 
 /// What the user says wins; it also ends what the file says of the same thing in other words.
