@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The floor at the start and at the end is the lowest level in this part of the time.
 const EDGE_PART: f64 = 0.1;
+/// Below this length nothing is said of a pace: a minute of it was never seen.
+const PACE_SECONDS: f64 = 60.0;
 /// A number of processes is the usual one when so many lived for this part of the time.
 const USUAL_PART: f64 = 0.25;
 
@@ -32,6 +34,10 @@ pub struct Course {
     pub growth_bytes: ByteDelta,
     /// The same for each minute.
     pub bytes_per_minute: f64,
+    /// How far the floor moved for each minute of the second half of the time: growth that ended has no pace any more.
+    /// Nothing where all of it is shorter than a minute.
+    #[serde(skip)]
+    pub late_bytes_per_minute: Option<f64>,
     /// How long it was looked at.
     pub seconds: f64,
 }
@@ -266,19 +272,24 @@ fn course(levels: &[Level]) -> Course {
     let (begin, end) = (full.first().unwrap_or(first).tick, full.last().unwrap_or(last).tick);
     let seconds = end.since(begin).as_secs_f64();
     let edge = seconds * EDGE_PART;
+    let at = |tick: Tick| tick.since(begin).as_secs_f64();
     let floor = |wanted: &dyn Fn(f64) -> bool| {
-        let at = |tick: Tick| tick.since(begin).as_secs_f64();
         let inside = full.iter().filter(|level| wanted(at(level.tick)));
         // A low that may lie before the edge is not the edge's.
-        inside
-            .map(|level| if wanted(at(level.since)) { level.low } else { level.now })
-            .min()
-            .unwrap_or_default()
+        inside.map(|level| if wanted(at(level.since)) { level.low } else { level.now }).min()
     };
-    let floor_start_bytes = floor(&|at| at <= edge);
-    let floor_end_bytes = floor(&|at| at >= seconds - edge);
+    let floor_start_bytes = floor(&|at| at <= edge).unwrap_or_default();
+    let floor_end_bytes = floor(&|at| at >= seconds - edge).unwrap_or_default();
     let growth_bytes = floor_end_bytes.since(floor_start_bytes);
     let bytes_per_minute = if seconds > 1.0 { growth_bytes.0 as f64 / (seconds / 60.0) } else { 0.0 };
+    let late_bytes_per_minute = (seconds >= PACE_SECONDS).then(|| {
+        let half = seconds / 2.0;
+        // Nothing is written while nothing moves: the level before then stayed.
+        let before = full.iter().rev().find(|level| at(level.tick) < half).map(|level| level.now);
+        let inside = floor(&|at| (half..=half + edge).contains(&at));
+        let floor_half = inside.into_iter().chain(before).min().unwrap_or_default();
+        floor_end_bytes.since(floor_half).0 as f64 / ((half - edge) / 60.0)
+    });
     Course {
         start_bytes: first.now,
         peak_bytes: levels.iter().map(|level| level.high).max().unwrap_or_default(),
@@ -287,6 +298,7 @@ fn course(levels: &[Level]) -> Course {
         floor_end_bytes,
         growth_bytes,
         bytes_per_minute,
+        late_bytes_per_minute,
         seconds: last.tick.since(first.tick).as_secs_f64(),
     }
 }
@@ -449,6 +461,21 @@ mod tests {
             Recording { processes: processes.collect(), samples: samples.collect(), ..Recording::default() };
         let grown = summarize(&recording).total.growth_bytes;
         assert!(grown > ByteDelta(400 << 20), "{grown}");
+    }
+
+    #[test]
+    fn growth_that_ended_has_no_pace_and_a_short_run_none_that_is_known() {
+        let late = |length: u64, mib: fn(u64) -> u64| {
+            let moved = |second: &u64| *second == 0 || *second == length || mib(*second) != mib(second - 1);
+            let samples = (0..=length).filter(moved).map(|second| row(1, second, mib(second))).collect();
+            let recording = Recording { processes: vec![process(1)], samples, ..Recording::default() };
+            summarize(&recording).roles[0].course.late_bytes_per_minute.map(|pace| pace / 1_048_576.0)
+        };
+        assert_eq!(late(120, |second| 100 + 5 * second.min(50)), Some(0.0), "a fill that ended");
+        let leak = late(120, |second| 100 + 5 * second).unwrap();
+        assert!((leak - 300.0).abs() < 15.0, "{leak}");
+        assert_eq!(late(120, |_| 100), Some(0.0));
+        assert_eq!(late(18, |second| 100 + 5 * second), None);
     }
 
     #[test]

@@ -121,7 +121,7 @@ impl Ending<'_> {
     }
 
     fn roles(&self) -> String {
-        let heading = ["start", "average", "peak", "floor then", "floor now", "growth", "a minute"];
+        let heading = ["start", "average", "peak", "floor then", "floor now", "growth", "a minute lately"];
         let mut columns = vec![("role", Align::Left), ("n", Align::Right)];
         columns.extend(heading.map(|name| (name, Align::Right)));
         let mut table = Table::new(&columns);
@@ -131,7 +131,8 @@ impl Ending<'_> {
             cells.extend(sizes.map(|size| size.to_string()));
             cells.extend([course.floor_start_bytes, course.floor_end_bytes].map(|size| size.to_string()));
             cells.push(course.growth_bytes.to_string());
-            cells.push(ByteDelta(course.bytes_per_minute as i64).to_string());
+            let pace = course.late_bytes_per_minute.map(|pace| ByteDelta(pace as i64).to_string());
+            cells.push(pace.unwrap_or_else(|| "-".to_owned()));
             table.row(cells);
         };
         let summary = &self.told.summary;
