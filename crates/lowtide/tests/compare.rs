@@ -145,19 +145,44 @@ fn a_longer_run_is_compared_where_the_shorter_one_ends() {
     assert!(said.starts_with("No difference") && said.contains("compared up to 59 s"), "{said}");
 }
 
+/// A file of two columns; the second one grows by so much a step.
+fn two_columns(stage: &Stage, file: &str, names: [&str; 2], second: u64) -> String {
+    let row = |step: u64| format!("{step},{},{}\n", 1000 + step, 1000 + second * step);
+    let rows: String = (0..30).map(row).collect();
+    let heading = names.map(|name| format!("{name} - system.proc.memory.rssMB")).join(",");
+    std::fs::write(stage.path(file), format!("Step,{heading}\n{rows}")).unwrap();
+    stage.path(file).to_str().unwrap().to_owned()
+}
+
 #[test]
-fn that_curves_of_one_file_are_taken_for_runs_is_said() {
+fn curves_of_the_same_name_are_compared_with_each_other() {
     let stage = Stage::new();
-    let rows: String = (0..30).map(|step| format!("{step},{},{}\n", 1000 + step, 1000 + 2 * step)).collect();
-    let both = stage.path("both.csv");
-    let heading = "Step,run-a - system.proc.memory.rssMB,run-b - system.proc.memory.rssMB";
-    std::fs::write(&both, format!("{heading}\n{rows}")).unwrap();
-    let both = both.to_str().unwrap();
-    let (code, _, errors) = compare(&stage, &[both, both]);
+    let ranks = ["rank-0", "rank-1"];
+    let (before, after) =
+        (two_columns(&stage, "before.csv", ranks, 40), two_columns(&stage, "after.csv", ranks, 1));
+    let (code, said, errors) = compare(&stage, &[&before, &after]);
+    assert_eq!((code, errors.as_str()), (0, ""), "{said}");
+    let (first, second) = said.split_once("rank-1 - system.proc.memory.rssMB:\n").unwrap();
+    assert!(first.starts_with("rank-0 - system.proc.memory.rssMB:\nNo difference"), "{said}");
+    assert!(second.starts_with("B holds 1014 MiB less at its end"), "{said}");
+    let (_, told, _) = compare(&stage, &["--format", "json", &before, &after]);
+    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let curves: Vec<&Value> = told.iter().map(|one| &one["curve"]).collect();
+    assert_eq!(curves, ["rank-0 - system.proc.memory.rssMB", "rank-1 - system.proc.memory.rssMB"]);
+    assert!(told.iter().all(|one| one["a"].as_array().unwrap().len() == 1), "{told:?}");
+}
+
+#[test]
+fn that_curves_of_one_file_are_taken_for_runs_is_said_where_the_other_has_not_the_same() {
+    let stage = Stage::new();
+    let old = two_columns(&stage, "old.csv", ["run-a", "run-b"], 2);
+    let new = two_columns(&stage, "new.csv", ["run-a", "run-c"], 2);
+    let (code, said, errors) = compare(&stage, &[&old, &new]);
     assert_eq!(code, 0, "{errors}");
-    assert!(errors.contains("holds 2 curves: each is taken for a run of its side"), "{errors}");
+    assert!(said.starts_with("No difference"), "{said}");
+    assert_eq!(errors.matches("each is taken for a run of its side").count(), 2, "{errors}");
     let one = ["--y", "run-a - system.proc.memory.rssMB"];
-    assert_eq!(compare(&stage, &[&[both, both][..], &one].concat()).2, "");
+    assert_eq!(compare(&stage, &[&[old.as_str(), &new][..], &one].concat()).2, "");
 }
 
 #[test]

@@ -46,6 +46,8 @@ impl What {
 pub(crate) struct Subject {
     /// The file as the user wrote it, with the curve's own name where the file holds several.
     pub(crate) label: String,
+    /// The curve's own name where the file holds several.
+    pub(crate) curve: Option<String>,
     pub(crate) what: What,
     /// What the user said of it.
     pub(crate) asked: Context,
@@ -172,6 +174,7 @@ fn read(file: &Path, hints: &Hints) -> Result<Vec<Subject>, Failure> {
         let recording = lowtide_store::open(file)?.recording()?;
         return Ok(vec![Subject {
             label,
+            curve: None,
             what: What::Recording(Box::new(recording)),
             asked: Context::default(),
             running: false,
@@ -188,16 +191,20 @@ fn read(file: &Path, hints: &Hints) -> Result<Vec<Subject>, Failure> {
     };
     let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let several = curves.len() > 1;
-    let name = |curve: &Curve| {
+    let own_name = |curve: &Curve| {
         let own =
             curve.name.strip_prefix(&stem).map_or(curve.name.as_str(), |own| own.trim_start_matches(": "));
-        if several && !own.is_empty() { format!("{label}: {own}") } else { label.clone() }
+        (several && !own.is_empty()).then(|| own.to_owned())
     };
-    let subject = |curve: Curve| Subject {
-        label: name(&curve),
-        what: What::Curve(Box::new(curve)),
-        asked: Context::default(),
-        running: false,
+    let subject = |curve: Curve| {
+        let own = own_name(&curve);
+        Subject {
+            label: own.as_ref().map_or_else(|| label.clone(), |own| format!("{label}: {own}")),
+            curve: own,
+            what: What::Curve(Box::new(curve)),
+            asked: Context::default(),
+            running: false,
+        }
     };
     Ok(curves.into_iter().map(subject).collect())
 }

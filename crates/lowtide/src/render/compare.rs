@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 /// The name of this JSON's form.
 const SCHEMA: &str = "lowtide.compare/1";
 
-/// One object.
-pub(crate) fn compare_json(found: &Comparison) -> String {
-    let object = serde_json::json!({
+/// One object; it names the curve where files hold several.
+pub(crate) fn compare_json(curve: Option<&str>, found: &Comparison) -> String {
+    let mut object = serde_json::json!({
         "schema": SCHEMA,
         "headline": found.headline(),
         "a": found.a,
@@ -21,12 +21,16 @@ pub(crate) fn compare_json(found: &Comparison) -> String {
         "mixed_axes": found.mixed_axes,
         "differences": found.differences,
     });
+    if let Some(curve) = curve {
+        object["curve"] = curve.into();
+    }
     format!("{object}\n")
 }
 
 /// The answer, a table of what differs, and what each run is by itself.
-pub(crate) fn compare_text(found: &Comparison, width: Option<usize>) -> String {
-    let mut text = format!("{}.\n", wrapped(&capital(&found.headline()), 0, width));
+pub(crate) fn compare_text(curve: Option<&str>, found: &Comparison, width: Option<usize>) -> String {
+    let mut text = curve.map(|curve| format!("{}:\n", super::plain(curve, 200))).unwrap_or_default();
+    let _ = writeln!(text, "{}.", wrapped(&capital(&found.headline()), 0, width));
     if let Some(words) = found.up_to() {
         let _ = writeln!(text, "  {words}");
     }
