@@ -250,7 +250,7 @@ impl Plan {
             return Self { tag, from: 0, to: block, leads: Leads::Raw, is_short: true };
         };
         let lead = links.get(kind);
-        let places = lead.into_iter().flat_map(|lead| lead.parts()).map(|part| links.within(part, block));
+        let places = lead.into_iter().flat_map(Lead::parts).map(|part| links.within(part, block));
         let (from, to) = places.fold((block, 0), |(from, to), place| (from.min(place.0), to.max(place.1)));
         let to = to.min(block);
         let is_short = lead.is_some_and(|lead| !lead.is_leaf() && !lead.is_container());
