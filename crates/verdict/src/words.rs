@@ -212,12 +212,15 @@ impl Story<'_> {
         }
         let peaks = number(f.waves as f64);
         let at = self.periods.peaks_at().map(|name| format!(", at {name}s")).unwrap_or_default();
-        match f.climb.map(|climb| size(climb.each)) {
+        match f.climb {
             None => {
                 format!("spikes: the floor stays at {floor}; {peaks} peaks of about {height} come and go{at}")
             }
-            Some(each) => format!(
-                "spikes: the floor stays at {floor}; {peaks} peaks that get higher, each by about {each}, come and go{at}"
+            // One that is not over yet is no part of the trend.
+            Some(climb) => format!(
+                "spikes: the floor stays at {floor}; {} peaks that get higher, each by about {}, came and went{at}",
+                number(climb.peaks as f64),
+                size(climb.each)
             ),
         }
     }

@@ -7,16 +7,15 @@ use super::{Found, Type, Types, Version};
 use crate::index::{MOST_TYPES, Tag, object_tag};
 use crate::reader::{half, plausible, word};
 
-/// Where a text has what kind of text it is.
+/// Where a text has what kind of text it is: behind two bits, the width in three, whether it is in one piece, and whether all is ASCII.
 const STATE: usize = 32;
+const SHIFT: u32 = 2;
 
 /// Where texts of a version tell of a copy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copies {
     /// The copy's address, in a text.
     at: usize,
-    /// Bits before those that tell width, "in one piece" and "ASCII only".
-    shift: u32,
     /// The kind of texts that have one, once one was met.
     kind: Option<u32>,
 }
@@ -24,15 +23,14 @@ pub(super) struct Copies {
 impl Copies {
     pub(super) fn of(version: Version) -> Self {
         let at = if version >= Version(3, 12) { 48 } else { 56 };
-        let shift = if version >= Version(3, 14) { 16 } else { 2 };
-        Self { at, shift, kind: None }
+        Self { at, kind: None }
     }
 
     /// Whether a text in one piece has a copy.
     #[inline]
     fn has(self, text: &[u8]) -> bool {
         const IN_ONE_PIECE: u32 = 1;
-        let state = half(text, STATE) >> self.shift & 0x1f;
+        let state = half(text, STATE) >> SHIFT & 0x1f;
         state >> 3 == IN_ONE_PIECE && plausible(word(text, self.at))
     }
 }
@@ -75,13 +73,11 @@ mod tests {
             text[at..at + 8].copy_from_slice(&0x7f00_0000_1000_u64.to_le_bytes());
             text
         };
-        let (wide, ascii, apart) = (0b01010 << 2, 0b11001 << 2, 0b00010 << 2);
-        for (version, at, shift) in
-            [(Version(3, 9), 56, 0), (Version(3, 12), 48, 0), (Version(3, 14), 48, 14)]
-        {
-            let has = |state: u32| Copies::of(version).has(&text(state << shift, at));
+        let (wide, ascii, apart) = (0b01010 << SHIFT, 0b11001 << SHIFT, 0b00010 << SHIFT);
+        for (version, at) in [(Version(3, 9), 56), (Version(3, 12), 48), (Version(3, 14), 48)] {
+            let has = |state: u32| Copies::of(version).has(&text(state, at));
             assert!(has(wide) && !has(ascii) && !has(apart), "{version:?}");
-            assert!(!Copies::of(version).has(&text(wide << shift, 8)), "{version:?}: there is none");
+            assert!(!Copies::of(version).has(&text(wide, 8)), "{version:?}: there is none");
         }
     }
 }
