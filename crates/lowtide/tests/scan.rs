@@ -376,6 +376,19 @@ fn a_scan_takes_at_most_a_tenth_of_what_it_scans_on_top_of_its_own_program() {
     }
 }
 
+#[test]
+fn a_cache_of_millions_of_numbers_is_measured_within_the_memory_a_scan_may_take() {
+    let target = Target::start(
+        "import functools\n@functools.lru_cache(maxsize=None)\ndef encode(one):\n    return list(range(one * 1000, one * 1000 + 400))\nfor one in range(10, 12010): encode(one)\ndel one",
+    );
+    let scan = json(&Stage::new(), &["scan", &target.pid(), "--format", "json"]);
+    let suspects = scan["suspects"].as_array().unwrap();
+    let cache = suspects.iter().find(|one| one["holder"] == "__main__.encode").unwrap();
+    assert_eq!(cache["count"], 12_000);
+    let (bytes, numbers) = (cache["bytes"].as_u64().unwrap(), 12_000 * 400 * (32 + 8));
+    assert!(bytes > numbers && bytes < numbers / 100 * 110, "{bytes} of {numbers}");
+}
+
 /// Slow by its nature: scans may take one part in a hundred of the job's time.
 #[test]
 fn a_run_that_grows_is_scanned_by_itself_and_its_verdict_names_what_grew() {

@@ -21,6 +21,7 @@ mod edges;
 mod frames;
 mod frontier;
 mod gradients;
+mod hashes;
 mod heap;
 mod index;
 mod layout;

@@ -169,6 +169,11 @@ impl Lead {
         self.table != Container::None
     }
 
+    /// Whether the hashes of their keys lie between their entries.
+    pub(crate) fn has_hashes(&self) -> bool {
+        matches!(self.table, Container::Dict | Container::Set)
+    }
+
     /// Whether that is a dict.
     pub(crate) fn is_dict(&self) -> bool {
         self.table == Container::Dict

@@ -10,7 +10,7 @@ use crate::claims::place;
 use crate::climb::{Ground, object_at};
 use crate::index::{FREE, Slot, object_of, owner_of};
 use crate::links::{HEAD, Lead, Role, unmarked};
-use crate::names::DICT_VALUES;
+use crate::names::{DICT_VALUES, Table};
 use crate::natives::Place;
 use crate::reader::{Window, plausible, word};
 use crate::types::{Family, Type};
@@ -24,6 +24,10 @@ const LARGEST_READ: u64 = 64 << 10;
 const SMALL: u64 = 2 << 10;
 /// Bytes of an instance's values, at most.
 const MOST_VALUES: usize = 320;
+/// References that are put together before they are looked up.
+const MOST_MET: usize = 1 << 16;
+/// Objects that are remembered because not all references to them were seen yet.
+const MOST_WAITING: usize = 1 << 18;
 /// Entries of a deque's block, and bytes of that.
 const DEQUE_BLOCK: u64 = 64;
 const DEQUE_BYTES: u64 = (DEQUE_BLOCK + 2) * 8;
@@ -55,11 +59,14 @@ pub(crate) struct Reach<'a, 'b, 'c> {
     limit: u64,
     bytes: u64,
     absent: u64,
-    taken: FxHashSet<u32>,
+    taken: Numbers,
+    /// Objects that lead somewhere and that others may refer to as well.
     references: FxHashMap<u32, References>,
     /// Objects that the blocks of this level refer to, once for each time, and other blocks that belong to those.
     met: Vec<Slot>,
     next: Vec<Slot>,
+    /// Whether there was no room to follow or to remember all of them.
+    full: bool,
     /// Objects of tables that nobody knows.
     aside: FxHashSet<u32>,
     /// Whether an entry of a container is no object that is known.
@@ -76,10 +83,11 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
             limit,
             bytes: 0,
             absent: 0,
-            taken: FxHashSet::default(),
+            taken: Numbers::default(),
             references: FxHashMap::default(),
             met: Vec::new(),
             next: Vec::new(),
+            full: false,
             aside: FxHashSet::default(),
             missed: false,
             window: None,
@@ -89,7 +97,7 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
     /// Takes in a container or its parts, and what the objects and the native memory behind it take, the nearest first.
     pub(crate) fn take_in(&mut self, from: Vec<Slot>) -> Reached {
         let (before, absent_before, mut cut) = (self.bytes, self.absent, false);
-        self.missed = false;
+        (self.missed, self.full) = (false, false);
         self.references.clear();
         self.aside.clear();
         let mut level: Vec<Slot> = from.into_iter().filter(|slot| self.taken.insert(slot.id)).collect();
@@ -106,9 +114,10 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
                     leading.into_iter().for_each(|slot| self.follow(slot));
                 }
             }
-            level = self.settle();
+            self.settle();
+            level = std::mem::take(&mut self.next);
         }
-        let cut = cut || self.missed;
+        let cut = cut || self.missed || self.full;
         let (bytes, absent) = (self.bytes - before, self.absent - absent_before);
         Reached { bytes, absent, at_least: cut || !self.is_whole(), cut }
     }
@@ -176,7 +185,25 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
         }
         if let Some((table, entries)) = self.ground.links.table_now(self.ground.reader, &head, (slot, lead)) {
             self.take(table);
-            self.each(entries, Self::entry);
+            let hash = self.hash_in(lead, table);
+            let is_hash = |at: u64| hash.is_some_and(|(step, place)| (at - entries.0) % step == place);
+            self.each_at(entries, |reach, at, stored| {
+                if !is_hash(at) {
+                    reach.entry(stored);
+                }
+            });
+        }
+    }
+
+    /// Bytes of an entry that has the hash of its key, which may be an address, and where in it that is.
+    fn hash_in(&self, lead: &Lead, table: u64) -> Option<(u64, u64)> {
+        match (lead.has_hashes(), lead.is_dict()) {
+            (false, _) => None,
+            (true, false) => Some((16, 8)),
+            (true, true) => {
+                let table = Table::read(self.ground.reader, self.ground.types.version, table)?;
+                (table.key > 0).then_some((table.step, 0))
+            }
         }
     }
 
@@ -238,7 +265,18 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
     /// A block that is no object belongs to those that own it.
     fn owned(&mut self, slot: Slot, kind: u32) {
         if owner_of(self.ground.index.tag(slot.id)) == Some(kind) && self.taken.insert(slot.id) {
+            self.goes_on(slot);
+        }
+    }
+
+    /// A block that was taken in belongs to the next level, unless it leads nowhere: then it is counted at once.
+    fn goes_on(&mut self, slot: Slot) {
+        let leads = self.leads(slot);
+        if leads && self.next.len() <= self.left {
             self.next.push(slot);
+        } else {
+            self.full |= leads;
+            self.count_in(slot);
         }
     }
 
@@ -259,9 +297,16 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
 
     /// A reference to an object.
     fn refer(&mut self, stored: u64) {
-        let below = self.below(unmarked(stored));
-        let object = below.filter(|below| self.begins(*below, unmarked(stored)));
-        self.met.extend(object.filter(|below| !self.taken.contains(&below.id)));
+        let below = self.below(unmarked(stored)).filter(|below| !self.taken.contains(below.id));
+        let Some(object) = below.filter(|below| self.begins(*below, unmarked(stored))) else { return };
+        if self.leads(object) {
+            self.met.push(object);
+            if self.met.len() == MOST_MET {
+                self.settle();
+            }
+        } else if self.taken.insert(object.id) {
+            self.count_in(object);
+        }
     }
 
     fn begins(&self, slot: Slot, address: u64) -> bool {
@@ -279,29 +324,40 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
         below.filter(|below| self.ground.index.tag(below.id) != FREE)
     }
 
-    /// The blocks of the next level: native ones, and the objects of which all references were seen.
-    fn settle(&mut self) -> Vec<Slot> {
+    /// Looks up what was met: the objects of which all references were seen go on.
+    fn settle(&mut self) {
         let mut met = std::mem::take(&mut self.met);
         met.sort_unstable_by_key(|slot| slot.start);
         for some in met.chunk_by(|one, next| one.id == next.id).collect::<Vec<_>>().chunks(TOGETHER) {
-            let first = some.iter().filter_map(|same| same.first());
-            let unknown = first.filter(|slot| self.leads(**slot) && !self.references.contains_key(&slot.id));
+            let unknown =
+                some.iter().map(|same| same[0]).filter(|slot| !self.references.contains_key(&slot.id));
             self.ground.reader.prepare(unknown.map(|slot| slot.start));
             for same in some {
                 self.seen(same[0], same.len() as u64);
             }
         }
-        std::mem::take(&mut self.next)
+        met.clear();
+        self.met = met;
     }
 
     /// So many more references to an object were seen.
     fn seen(&mut self, slot: Slot, more: u64) {
         let is_text = self.type_of(slot).is_some_and(|(_, found)| found.is_plain_text());
-        let all = if self.leads(slot) && !is_text { self.count(slot) } else { 0 };
-        let references = self.references.entry(slot.id).or_insert(References { all, seen: 0 });
-        references.seen += more;
-        if references.seen >= references.all && self.taken.insert(slot.id) {
-            self.next.push(slot);
+        let before = self.references.get(&slot.id).copied();
+        let References { all, seen } = before.unwrap_or_else(|| {
+            let all = if is_text { 0 } else { self.count(slot) };
+            References { all, seen: 0 }
+        });
+        let seen = seen + more;
+        if seen >= all {
+            self.references.remove(&slot.id);
+            if self.taken.insert(slot.id) {
+                self.goes_on(slot);
+            }
+        } else if before.is_some() || self.references.len() < MOST_WAITING {
+            self.references.insert(slot.id, References { all, seen });
+        } else {
+            self.full = true;
         }
     }
 
@@ -314,28 +370,57 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
 
     /// Whether nothing stayed outside but what belongs to the program: classes, code and modules.
     fn is_whole(&self) -> bool {
-        let outside = self.references.keys().chain(&self.aside).filter(|id| !self.taken.contains(id));
+        let outside = self.references.keys().chain(&self.aside).filter(|id| !self.taken.contains(**id));
         outside.filter_map(|id| self.ground.types.get(object_of(self.ground.index.tag(*id))?)).all(|found| {
             let program = [self.ground.code_type, self.ground.module_type];
             found.family() == Family::Type || program.contains(&Some(found.address))
         })
     }
 
-    /// Calls `each` with every word of a range: a small one has its pages in the cache.
-    fn each(&mut self, (from, to): (u64, u64), mut each: impl FnMut(&mut Self, u64)) {
+    fn each(&mut self, range: (u64, u64), mut each: impl FnMut(&mut Self, u64)) {
+        self.each_at(range, |reach, _, stored| each(reach, stored));
+    }
+
+    /// Calls `each` with every word of a range and where it is: a small one has its pages in the cache.
+    fn each_at(&mut self, (from, to): (u64, u64), mut each: impl FnMut(&mut Self, u64, u64)) {
         let reader = self.ground.reader;
         if from >= to {
         } else if to - from > SMALL {
             let mut window = self.window.take().unwrap_or_else(|| Window::new(64 << 10));
-            window.words(reader, (from, to), |_, stored| each(self, stored));
+            window.words(reader, (from, to), |at, stored| each(self, at, stored));
             self.window = Some(window);
         } else {
             let mut bytes = [0; SMALL as usize];
             let bytes = &mut bytes[..(to - from) as usize];
             if reader.cached(from, bytes) {
-                bytes.as_chunks().0.iter().for_each(|word| each(self, u64::from_le_bytes(*word)));
+                let words = (from..).step_by(8).zip(bytes.as_chunks().0);
+                words.for_each(|(at, word)| each(self, at, u64::from_le_bytes(*word)));
             }
         }
+    }
+}
+
+/// A set of block numbers. Those that are near each other share their place: a container may hold millions.
+#[derive(Debug, Default)]
+struct Numbers(FxHashMap<u32, [u64; 8]>);
+
+impl Numbers {
+    fn place(number: u32) -> (u32, usize, u64) {
+        (number >> 9, (number >> 6 & 7) as usize, 1 << (number & 63))
+    }
+
+    /// Whether it was not there before.
+    fn insert(&mut self, number: u32) -> bool {
+        let (group, word, bit) = Self::place(number);
+        let words = self.0.entry(group).or_default();
+        let new = words[word] & bit == 0;
+        words[word] |= bit;
+        new
+    }
+
+    fn contains(&self, number: u32) -> bool {
+        let (group, word, bit) = Self::place(number);
+        self.0.get(&group).is_some_and(|words| words[word] & bit != 0)
     }
 }
 

@@ -31,6 +31,8 @@ const CLIMB_READS: u64 = 4;
 
 /// Searches for ways up, at most: one more whenever a way turns out to go through a word that is left from before.
 const SEARCHES: usize = 4;
+/// Searches that turn out to go through hashes, which are made again without those.
+const HASHES: usize = 4;
 /// Times that containers are looked at again: one may move once more meanwhile.
 const LOOKS: usize = 2;
 
@@ -109,7 +111,9 @@ fn holders(
     let (mut stale, mut moved, mut looks) = (FxHashSet::default(), None, 0);
     let mut best: Option<(Tree<'_>, Ways)> = None;
     let mut more_ways = true;
-    for _ in 0..SEARCHES {
+    let (mut searches, mut hashes) = (0, 0);
+    while searches < SEARCHES {
+        searches += 1;
         let none = Moved::default();
         let before = best.as_ref().filter(|_| !more_ways).map(|(tree, _)| tree);
         let wanted = begun.wanted(ground, before);
@@ -120,7 +124,14 @@ fn holders(
             break;
         }
         let ways = begun.ways(ground, &tree, settings.levels);
-        let left: FxHashSet<(u32, u32)> = ways.stale(ground).into_iter().collect();
+        let seeming = ways.hashes(ground);
+        if !seeming.is_empty() && hashes < HASHES {
+            // Not a holder at all, whatever is found instead.
+            (searches, hashes) = (searches - 1, hashes + 1);
+            stale.extend(seeming);
+            continue;
+        }
+        let left: FxHashSet<(u32, u32)> = ways.stale(ground).into_iter().chain(seeming).collect();
         let few = begun.few_through(&ways, &left);
         best = Some((tree, ways));
         more_ways = false;

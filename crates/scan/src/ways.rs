@@ -3,6 +3,7 @@
 
 use crate::chain;
 use crate::climb::{Climb, Ground};
+use crate::hashes;
 use crate::index::{Slot, object_of};
 use crate::links::unmarked;
 use crate::reader::{Window, plausible};
@@ -18,6 +19,8 @@ pub(crate) struct Ways {
     above: FxHashMap<u32, (Slot, u64)>,
     /// Where a long chain goes on near its upper end.
     skipped: FxHashMap<u32, Slot>,
+    /// Blocks that no other word of the one above leads to than one that could be the hash of a key.
+    hashed: FxHashSet<u32>,
     /// Whether the budget of reads ended it.
     pub(crate) cut: bool,
 }
@@ -63,7 +66,8 @@ impl Ways {
                 low = above;
             }
         }
-        let mut ways = Self { above: FxHashMap::default(), skipped, cut: false };
+        let mut ways =
+            Self { above: FxHashMap::default(), skipped, hashed: FxHashSet::default(), cut: false };
         let mut window = Window::new(64 << 10);
         for (above, mut below) in held {
             if ground.reader.effort() > limit {
@@ -76,6 +80,17 @@ impl Ways {
             }
         }
         ways
+    }
+
+    /// Words that some way goes through and that are hashes in a dict or a set: they hold nothing.
+    pub(crate) fn hashes(&self, ground: &Ground<'_, '_>) -> Vec<(u32, u32)> {
+        let seeming = |below: &u32| {
+            let (block, _) = self.above(*below)?;
+            let owner = self.owner(ground, block)?;
+            let lead = object_of(ground.index.tag(owner.id)).and_then(|kind| ground.links.get(kind))?;
+            lead.has_hashes().then_some((block.id, *below))
+        };
+        self.hashed.iter().filter_map(seeming).collect()
     }
 
     /// Words that some way goes through and that are left from before: behind the last entry of a list, whose table has room to
@@ -124,7 +139,7 @@ impl Ways {
         up.take(LONGEST).any(|low| self.above(low).is_some_and(|(slot, _)| words.contains(&(slot.id, low))))
     }
 
-    /// Reads a block until the words that point to all of `below` are found: each time the first one.
+    /// Reads a block until the words that point to all of `below` are found: each time the first one that is no hash.
     fn read(&mut self, ground: &Ground<'_, '_>, window: &mut Window, slot: Slot, below: Vec<Slot>) {
         const PIECE: u64 = 64 << 10;
         let mut missing = below;
@@ -145,8 +160,13 @@ impl Ways {
                     if let Some(found) = hit.copied()
                         && ground.links.target(ground.index, address) == Some(found)
                     {
+                        if !hashes::may_be(ground, at, stored) {
+                            self.hashed.remove(&found.id);
+                            missing.remove(place);
+                        } else if !self.hashed.insert(found.id) {
+                            return;
+                        }
                         self.above.insert(found.id, (slot, at));
-                        missing.remove(place);
                     }
                 });
             }

@@ -169,6 +169,38 @@ fn the_holder_is_named_as_its_author_named_it() {
     }
 }
 
+/// What holds 20 MB of objects beside a set or a dict of their addresses, and the end of the path that must be printed.
+fn beside_their_ids(name: &str) -> Vec<(String, String)> {
+    let fill = "bytearray(40_000) for _ in range(500)";
+    let whole = |body: &str| format!("{MALLINFO}\n{body}\ngc.collect(); say(); wait()\n");
+    let end = format!("list of 500 <- global {name} of module __main__");
+    vec![
+        (whole(&format!("{name} = [{fill}]\nseen = set(map(id, {name}))")), end.clone()),
+        (whole(&format!("{name} = [{fill}]\nmemo = {{id(one): True for one in {name}}}")), end),
+        (
+            whole(&format!("{name} = {{id(one): one for one in [{fill}]}}")),
+            format!("dict of 500 <- global {name} of module __main__"),
+        ),
+        (
+            whole(&format!(
+                "def fun{name}():\n    {name} = [{fill}]\n    yield set(map(id, {name}))\n    yield {name}\nkeep = fun{name}()\nseen = next(keep)"
+            )),
+            format!("local {name} of function fun{name}"),
+        ),
+    ]
+}
+
+#[test]
+fn a_number_that_is_the_address_of_an_object_does_not_hold_it() {
+    for python in pythons() {
+        for (program, end) in beside_their_ids(&random_name("held")) {
+            let scan = Target::start(&python, &program).scan();
+            let held = scan.holders.first().expect("bytearrays hold most");
+            assert!(held.text.contains(&end) && held.share > 0.9, "{}: {end}: {held:?}", python.display());
+        }
+    }
+}
+
 /// The same types as a file has them.
 fn saved(types: &[TypeUse]) -> serde_json::Result<Vec<TypeUse>> {
     serde_json::from_str(&serde_json::to_string(types)?)

@@ -183,8 +183,7 @@ fn explain(error: &ScanError) -> Failure {
             }
         }
         ScanError::Start { source, .. } => failure.because(source),
-        ScanError::Ended { .. } => failure
-            .because("its helper failed, reached its memory cap, or was the first to go when memory ran out"),
+        ScanError::Ended { end, .. } => failure.because(end.words()),
     }
 }
 

@@ -13,7 +13,7 @@ mod target;
 
 pub(crate) use budget::{Budget, Occasion};
 pub use helper::help;
-pub use scanner::{Opened, Order, ScanError, Scanner};
+pub use scanner::{End, Opened, Order, ScanError, Scanner};
 
 use lowtide_model::ProcKey;
 use lowtide_scan::{Scan, TypeUse};

@@ -5,10 +5,12 @@ use lowtide_probe::Root;
 use lowtide_probe::memory::{Doors, stack_pointers};
 use lowtide_scan::TypeUse;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::sys::signal::Signal;
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 /// The most a helper may say.
@@ -34,12 +36,53 @@ pub enum ScanError {
         #[source]
         source: std::io::Error,
     },
-    /// The helper ended without an answer: its memory cap, or the kernel's OOM killer, which takes it first.
+    /// The helper ended without an answer.
     #[error("the scan of process {pid} ended before it was done")]
     Ended {
         /// Which process.
         pid: u32,
+        /// What ended it.
+        end: End,
     },
+}
+
+/// What ended a helper that gave no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It got no more memory than it may take.
+    Memory,
+    /// It used up its CPU time, or took too long.
+    Time,
+    /// It was killed: by the kernel when memory ran out, which takes it first, or by somebody.
+    Killed,
+    /// A mistake of ours.
+    Failed,
+}
+
+impl End {
+    /// What it was, in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Memory => {
+                "it needed more memory than it may take: a tenth of the process, and a quarter of what is left here"
+            }
+            Self::Time => "it used up the CPU time it may take",
+            Self::Killed => {
+                "it was killed: when memory runs out the kernel takes the scan first, and never the job for it"
+            }
+            Self::Failed => "lowtide made a mistake",
+        }
+    }
+
+    fn of(status: std::io::Result<ExitStatus>) -> Self {
+        let signal = status.ok().and_then(|status| status.signal()).and_then(|signal| signal.try_into().ok());
+        match signal {
+            Some(Signal::SIGABRT) => Self::Memory,
+            Some(Signal::SIGPROF | Signal::SIGXCPU | Signal::SIGALRM) => Self::Time,
+            Some(Signal::SIGKILL | Signal::SIGTERM) => Self::Killed,
+            _ => Self::Failed,
+        }
+    }
 }
 
 /// Whose descriptors the helper works with.
@@ -151,14 +194,14 @@ impl Scanner {
         Some(match serde_json::from_slice(&self.said) {
             Ok(Reply::Report(report)) => Ok(*report),
             Ok(Reply::Refused(refusal)) => Err(ScanError::Refused { pid, refusal }),
-            Err(_) => Err(ScanError::Ended { pid }),
+            Err(_) => Err(ScanError::Ended { pid, end: End::of(self.child.wait()) }),
         })
     }
 
     /// Waits for the report.
     pub fn wait(mut self) -> Result<Report, ScanError> {
         let pid = self.pid;
-        self.hear().unwrap_or(Err(ScanError::Ended { pid }))
+        self.hear().unwrap_or(Err(ScanError::Ended { pid, end: End::Failed }))
     }
 }
 

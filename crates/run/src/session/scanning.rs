@@ -3,7 +3,7 @@
 //! One helper at a time. The recorder only starts it and hears its answer; it never waits.
 
 use super::Session;
-use crate::scanning::{Budget, Depth, Occasion, Opened, Order, Refusal, Report, ScanError, Scanner};
+use crate::scanning::{Budget, Depth, End, Occasion, Opened, Order, Refusal, Report, ScanError, Scanner};
 use crate::socket::ScanAsked;
 use lowtide_model::{EventKind, ProcKey, ScanRow};
 use lowtide_scan::TypeUse;
@@ -118,7 +118,7 @@ impl Session<'_> {
         let started = Scanner::start(&self.options.helper, order).and_then(|scanner| {
             let heard = |any: &Epoll| any.add(&scanner, EpollEvent::new(EpollFlags::EPOLLIN, 0)).is_ok();
             let ready = scanner.without_waiting().is_ok() && self.scans.any.as_ref().is_some_and(heard);
-            if ready { Ok(scanner) } else { Err(ScanError::Ended { pid }) }
+            if ready { Ok(scanner) } else { Err(ScanError::Ended { pid, end: End::Failed }) }
         });
         match started {
             Ok(scanner) => {
@@ -201,7 +201,7 @@ fn words_of(error: &ScanError) -> String {
     match error {
         ScanError::Refused { refusal, .. } => format!("{error}: {}", refusal.words()),
         ScanError::Start { source, .. } => format!("{error}: {source}"),
-        ScanError::Ended { .. } => error.to_string(),
+        ScanError::Ended { end, .. } => format!("{error}: {}", end.words()),
     }
 }
 
