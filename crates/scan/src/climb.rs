@@ -164,6 +164,14 @@ impl Begun<'_> {
         })
     }
 
+    /// Whether the ways of a good part of the samples of a type end where a word is gone.
+    pub(crate) fn lost(&self, ways: &Ways) -> bool {
+        self.climbs.iter().any(|climb| {
+            let lost = climb.nodes.iter().filter(|node| ways.is_lost(node.slot.id)).count();
+            lost * LOOSE > climb.nodes.len()
+        })
+    }
+
     /// The samples whose ways go through one of some words, where they are few of every type's: then it is not worth to look for
     /// other ways.
     pub(crate) fn few_through(&self, ways: &Ways, words: &FxHashSet<(u32, u32)>) -> Option<FxHashSet<u32>> {

@@ -1,6 +1,5 @@
 //! The words of a block by which it holds others: for the pass that remembers them, and for finding one of them again.
 
-use crate::frontier::Frontier;
 use crate::index::{Index, RAW, Slot, Tag, object_of, owner_of};
 use crate::memory::Facts;
 use crate::names::{DICT_KEYS, DICT_USED, Table};
@@ -418,13 +417,12 @@ impl Links {
         }
     }
 
-    /// The parts of a block that can hold others; `tables` are those that were read as blocks of their own.
+    /// The parts of a block that can hold others, and the table it has now.
     pub(crate) fn holding(
         &self,
         (reader, index): (&Reader<'_>, &Index),
         window: &mut Window,
         slot: Slot,
-        tables: &Frontier,
     ) -> [Option<(u64, u64)>; 3] {
         match object_of(index.tag(slot.id)).and_then(|kind| self.get(kind)) {
             Some(lead) if !lead.holds => [None; 3],
@@ -434,9 +432,7 @@ impl Links {
                 let need = HEAD.min(slot.end.saturating_sub(at) as usize);
                 let bytes = window.at(reader, at, need, u64::MAX).filter(|_| lead.is_container());
                 let now = bytes.and_then(|bytes| self.table_now(reader, bytes, (slot, lead)));
-                let known = |table| index.find(table).is_some_and(|seen| tables.contains(seen.id));
-                let table = now.filter(|(table, _)| !known(*table)).map(|(_, entries)| entries);
-                [Some(head), Some(body), table]
+                [Some(head), Some(body), now.map(|(_, entries)| entries)]
             }
             None => [Some((slot.start, slot.end & !7)), None, None],
         }

@@ -5,6 +5,7 @@
 //! it. Only where samples hang on nothing is it worth to look at all containers again.
 
 use crate::climb::Ground;
+use crate::edges::{Cursors, Graph, What, Words};
 use crate::index::object_of;
 use crate::links::{HEAD, Links, unmarked};
 use crate::reader::Window;
@@ -18,9 +19,10 @@ const MOST_ENTRIES: usize = 1 << 21;
 pub(crate) struct Moved(FxHashMap<u32, Vec<u32>>);
 
 impl Moved {
-    /// Looks at every container again: the table of one that moved is none of those that were read.
-    pub(crate) fn find(ground: &Ground<'_, '_>) -> Self {
+    /// Looks at every container again: one that moved did not lead to its table of now when it was read.
+    pub(crate) fn find(ground: &Ground<'_, '_>, graph: &Graph) -> Self {
         let Ground { reader, index, links, tables, .. } = *ground;
+        let mut cursors = Cursors::default();
         let limit = ground.limit();
         let lead_of =
             |tag| object_of(tag).and_then(|kind| links.get(kind)).filter(|lead| lead.is_container());
@@ -36,7 +38,15 @@ impl Moved {
                 let at = slot.start + lead.at;
                 let need = HEAD.min(slot.end.saturating_sub(at) as usize);
                 let Some(head) = window.at(reader, at, need, u64::MAX) else { return };
-                let known = |table| index.find(table).is_some_and(|seen| tables.contains(seen.id));
+                let mut known = |table| {
+                    let Some(seen) = index.find(table).filter(|seen| tables.contains(seen.id)) else {
+                        return false;
+                    };
+                    let mut led = false;
+                    let each = |below| led |= below == seen.id;
+                    graph.below((slot.id, What::Object), (Words::All, |_| true), &mut cursors, each);
+                    led
+                };
                 if Links::table(head, (slot, lead)).is_none_or(|(table, _)| known(table)) {
                     return;
                 }

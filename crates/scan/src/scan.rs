@@ -133,12 +133,16 @@ fn holders(
         }
         let left: FxHashSet<(u32, u32)> = ways.stale(ground).into_iter().chain(seeming).collect();
         let few = begun.few_through(&ways, &left);
+        let lost = begun.lost(&ways);
+        if lost {
+            stale.extend(ways.lost());
+        }
         best = Some((tree, ways));
         more_ways = false;
-        if loose && looks < LOOKS {
+        if (loose || lost) && looks < LOOKS {
             looks += 1;
-            let found = Moved::find(ground);
-            more_ways = !found.is_empty();
+            let found = Moved::find(ground, graph);
+            more_ways = lost || !found.is_empty();
             moved = Some(found);
         }
         if let Some(few) = few.filter(|_| !more_ways) {

@@ -21,6 +21,8 @@ pub(crate) struct Ways {
     skipped: FxHashMap<u32, Slot>,
     /// Blocks that no other word of the one above leads to than one that could be the hash of a key.
     hashed: FxHashSet<u32>,
+    /// Blocks that the one above, told with them, led to when it was read first and no longer does: it moved its entries.
+    lost: FxHashMap<u32, u32>,
     /// Whether the budget of reads ended it.
     pub(crate) cut: bool,
 }
@@ -66,8 +68,13 @@ impl Ways {
                 low = above;
             }
         }
-        let mut ways =
-            Self { above: FxHashMap::default(), skipped, hashed: FxHashSet::default(), cut: false };
+        let mut ways = Self {
+            above: FxHashMap::default(),
+            skipped,
+            hashed: FxHashSet::default(),
+            lost: FxHashMap::default(),
+            cut: false,
+        };
         let mut window = Window::new(64 << 10);
         for (above, mut below) in held {
             if ground.reader.effort() > limit {
@@ -76,7 +83,8 @@ impl Ways {
             }
             below.sort_unstable_by_key(|slot| slot.start);
             if let Some(slot) = ground.index.slot(above) {
-                ways.read(ground, &mut window, slot, below);
+                let missing = ways.read(ground, &mut window, slot, below);
+                ways.lost.extend(missing.iter().map(|below| (below.id, above)));
             }
         }
         ways
@@ -139,16 +147,34 @@ impl Ways {
         up.take(LONGEST).any(|low| self.above(low).is_some_and(|(slot, _)| words.contains(&(slot.id, low))))
     }
 
-    /// Reads a block until the words that point to all of `below` are found: each time the first one that is no hash.
-    fn read(&mut self, ground: &Ground<'_, '_>, window: &mut Window, slot: Slot, below: Vec<Slot>) {
+    /// The words that ways were to go through and that are gone, each as the block that had it and the one it led to.
+    pub(crate) fn lost(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.lost.iter().map(|(below, above)| (*above, *below))
+    }
+
+    /// Whether the way of a block ends where a word is gone.
+    pub(crate) fn is_lost(&self, id: u32) -> bool {
+        let up = std::iter::successors(Some(id), |low| self.next(*low).map(|(slot, _)| slot.id));
+        up.take(LONGEST).last().is_some_and(|end| self.lost.contains_key(&end))
+    }
+
+    /// Reads a block until the words that point to all of `below` are found: each time the first one that is no hash. Those that
+    /// no word points to are given back.
+    fn read(
+        &mut self,
+        ground: &Ground<'_, '_>,
+        window: &mut Window,
+        slot: Slot,
+        below: Vec<Slot>,
+    ) -> Vec<Slot> {
         const PIECE: u64 = 64 << 10;
         let mut missing = below;
         let filter = Filter::new(&missing);
-        let parts = ground.links.holding((ground.reader, ground.index), window, slot, ground.tables);
+        let parts = ground.links.holding((ground.reader, ground.index), window, slot);
         for (start, end) in parts.into_iter().flatten() {
             for from in (start..end).step_by(PIECE as usize) {
                 if missing.is_empty() {
-                    return;
+                    return missing;
                 }
                 window.words(ground.reader, (from, end.min(from + PIECE)), |at, stored| {
                     let address = unmarked(stored);
@@ -171,6 +197,8 @@ impl Ways {
                 });
             }
         }
+        missing.retain(|below| !self.hashed.contains(&below.id));
+        missing
     }
 }
 
