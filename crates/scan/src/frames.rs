@@ -4,10 +4,11 @@
 //! its top the words of values that are long gone. Those have no name; the local that has the argument now does.
 
 use crate::climb::{Ground, object_at};
-use crate::index::object_of;
+use crate::index::{Slot, object_of};
 use crate::reader::{Window, plausible};
 use crate::stacks::live_stacks;
 use crate::types::{Type, Version};
+use rustc_hash::FxHashSet;
 
 /// Locals of a function that are looked at.
 pub(crate) const MOST_LOCALS: u64 = 512;
@@ -81,6 +82,44 @@ impl Running {
             });
         }
     }
+}
+
+/// The types of objects that have a frame within them, which waits to go on.
+const WAITING: [&str; 3] = ["generator", "coroutine", "async_generator"];
+/// Of those, as many are looked at.
+const MOST_WAITING: usize = 4096;
+
+impl Running {
+    /// The frames of generators and their like that a running function only works with, as a `for` does with the one it goes
+    /// through: no name leads to those, and what they keep is theirs.
+    pub(crate) fn waiting(&self, ground: &Ground<'_, '_>) -> Self {
+        let mut found = Self::default();
+        let mut window = Window::new(64 << 10);
+        let mut seen = FxHashSet::default();
+        let mut ranges = self.stacks.clone();
+        while let Some(range) = ranges.pop() {
+            let mut met = Vec::new();
+            window.words(ground.reader, range, |_, stored| {
+                let target = ground.links.target(ground.index, stored & !3);
+                met.extend(target.filter(|slot| is_waiting(ground, *slot)));
+            });
+            for slot in met {
+                if seen.len() < MOST_WAITING && seen.insert(slot.id) {
+                    // One of them may work with another.
+                    ranges.push((slot.start, slot.end));
+                    window.words(ground.reader, (slot.start, slot.end), |at, stored| {
+                        found.frames.extend(frame_at(ground, at, stored & !3));
+                    });
+                }
+            }
+        }
+        found
+    }
+}
+
+fn is_waiting(ground: &Ground<'_, '_>, slot: Slot) -> bool {
+    let found = object_of(ground.index.tag(slot.id)).and_then(|kind| ground.types.get(kind));
+    found.is_some_and(|found| found.module == "builtins" && WAITING.contains(&found.name.as_str()))
 }
 
 /// The type of a frame, if a block with this tag is one.

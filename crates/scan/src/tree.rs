@@ -93,6 +93,10 @@ impl<'g> Tree<'g> {
         let running = Running::find(ground);
         search.locals(&running);
         search.run();
+        if !search.is_over() {
+            search.locals(&running.waiting(ground));
+            search.run();
+        }
         for words in [Words::Own, Words::All] {
             if !search.is_over() {
                 search.go_on(words);

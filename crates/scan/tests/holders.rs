@@ -42,6 +42,12 @@ fn holdings(name: &str) -> Vec<(String, String)> {
         ),
         (
             whole(&format!(
+                "def fun{name}():\n    {name} = [{fill}]\n    while True: yield\ndef outer(of):\n    for one in of: yield\nfor _ in outer(fun{name}()):\n    gc.collect(); say(); wait()"
+            )),
+            format!("list of 500 <- local {name} of function fun{name}"),
+        ),
+        (
+            whole(&format!(
                 "class Node:\n    __slots__ = 'load', 'next'\n{name} = None\nfor _ in range(500):\n    node = Node(); node.load = bytearray(40_000); node.next = {name}; {name} = node\ndel node"
             )),
             format!("Node.next <- ... <- Node.next <- global {name} of module __main__"),
