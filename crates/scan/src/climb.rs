@@ -345,8 +345,9 @@ fn report(ground: &Ground<'_, '_>, chosen: &Chosen<'_>, climb: &Climb) -> Holder
             Some(way)
         }
         None => {
-            holders.doubt = doubt(climb, most);
-            Way::common(&namer, climb)
+            let way = Way::common(&namer, climb);
+            holders.doubt = doubt(climb, most, way.is_some());
+            way
         }
     };
     if let Some(way) = way {
@@ -371,12 +372,13 @@ fn also(namer: &Namer<'_, '_>, climb: &Climb, (top, way): (&Top, &Way)) -> Strin
     format!("{:.0} % by {}", climb.share(next.samples) * 100.0, next.text)
 }
 
-/// Why there is no single holder that has a name; `most` holds most of them.
-fn doubt(climb: &Climb, most: Option<(&Top, u64)>) -> String {
+/// Why there is no single holder that has a name; `most` holds most of them, and a part of their way may be `common`.
+fn doubt(climb: &Climb, most: Option<(&Top, u64)>, common: bool) -> String {
     let budget = if climb.cut { " within the budget" } else { "" };
+    let above = if common { "above that " } else { "" };
     match most {
         Some((top, held)) => format!(
-            "no common holder was found{budget}; the most common one, {top}, holds {:.0} %",
+            "{above}no common holder was found{budget}; the most common one, {top}, holds {:.0} %",
             climb.share(held) * 100.0
         ),
         None if climb.share(climb.nameless) >= COMMON => {
