@@ -47,10 +47,28 @@ const ALIKE: f64 = 1.5;
 
 /// A process that ended so many seconds before the run did was there to its end.
 const TO_THE_END: f64 = 2.0;
+/// The growth of a process counts in the forecast of another one from this part of that one's life on.
+const LASTING: f64 = 0.5;
 
 /// Judges a recording.
 pub fn judge_recording(recording: &Recording) -> RunVerdict {
     judge_recording_with(recording, Context::default())
+}
+
+/// How fast a living process grows, and for how long it has lived.
+#[derive(Clone, Copy)]
+struct Pace {
+    by_steps: bool,
+    pace: f64,
+    age: f64,
+}
+
+impl Pace {
+    /// Whether this pace may be drawn as far ahead as that of `other`: a worker that is made anew again and again begins each
+    /// of its short lives by growing fast.
+    fn goes_on_beside(&self, other: &Self) -> bool {
+        self.by_steps == other.by_steps && self.age >= LASTING * other.age
+    }
 }
 
 /// Judges a recording together with what the user said of it.
@@ -197,17 +215,20 @@ impl LiveJudge {
             let died = self.processes.get(key).and_then(|process| process.died);
             died.is_none_or(|died| died.seconds() + TO_THE_END >= self.now)
         };
+        let age = |key: &ProcKey| {
+            let born = self.processes.get(key).map_or(0.0, |process| process.born.seconds());
+            (self.now - born).max(0.0)
+        };
         let pace = |judged: &Judged| {
             let forecast = judged.verdict.forecast.filter(|_| judged.grows && lives(&judged.key))?;
-            Some((forecast.at_step.is_some(), judged.verdict.floor.bytes_per_step))
+            let pace = judged.verdict.floor.bytes_per_step;
+            Some(Pace { by_steps: forecast.at_step.is_some(), pace, age: age(&judged.key) })
         };
-        let paces: Vec<Option<(bool, f64)>> = each.iter().map(pace).collect();
-        let sum =
-            |by_steps| paces.iter().flatten().filter(|pace| pace.0 == by_steps).map(|pace| pace.1).sum();
-        let sums: [f64; 2] = [sum(false), sum(true)];
+        let paces: Vec<Option<Pace>> = each.iter().map(pace).collect();
         for (judged, pace) in each.iter_mut().zip(&paces) {
-            let Some(((by_steps, own), track)) = pace.zip(self.tracks.get(&judged.key)) else { continue };
-            let others = sums[usize::from(by_steps)] - own;
+            let Some((own, track)) = pace.zip(self.tracks.get(&judged.key)) else { continue };
+            let beside = paces.iter().flatten().filter(|other| other.goes_on_beside(&own));
+            let (others, own) = (beside.map(|other| other.pace).sum::<f64>() - own.pace, own.pace);
             if others > COUNTS * own {
                 *judged = self.process_verdict(judged.key, track, role(&judged.key), others);
                 let line = format!(

@@ -6,7 +6,7 @@ use lowtide_model::{
     Bytes, Context, Event, EventKind, Exit, GpuRow, HostRow, MarkKind, MarkPhase, Pss, Recording, Role,
     SampleRow, Span, Tick,
 };
-use lowtide_verdict::{Fits, Group, Kind, judge_recording, judge_recording_with};
+use lowtide_verdict::{Fits, Group, Kind, Verdict, judge_recording, judge_recording_with};
 use made::{MIB, Run, key, mark, process, row, wobble};
 
 #[test]
@@ -435,6 +435,25 @@ fn processes_that_grow_side_by_side_reach_their_limit_together() {
     let left = found.forecast.unwrap().in_seconds.unwrap();
     assert!((left - 281.0).abs() < 15.0, "{:#?}", found.forecast);
     assert!(found.headline.contains("1.95 GiB is reached"), "{}", found.headline);
+}
+
+#[test]
+fn the_first_seconds_of_a_new_worker_are_no_pace_for_the_whole_job() {
+    let mut run = Run::new();
+    run.rows(2, 0, 120, |t| 100.0 + t);
+    for pid in 3..=4 {
+        run.recording.processes.push(process(pid, Some(2), false, 108.0));
+        run.rows(pid, 108, 120, |t| 10.0 + 20.0 * (t - 108.0));
+    }
+    run.recording.samples.sort_by_key(|row| row.tick);
+    let limit = Some(Bytes::from_mib(2000));
+    let found = judge_recording_with(&run.recording, Context { limit, ..Context::default() });
+    let all = || std::iter::once(&found.main).chain(&found.findings);
+    let of_trainer = |told: &&Verdict| told.process.as_ref().is_some_and(|of| of.key.pid == 2);
+    let found = all().find(of_trainer).unwrap();
+    // 2000 less 219 and what the workers hold, by one a second; with their pace it would be half a minute.
+    let left = found.forecast.unwrap().in_seconds.unwrap();
+    assert!((1000.0..1800.0).contains(&left), "{:#?}", found.forecast);
 }
 
 #[test]
