@@ -7,7 +7,7 @@
 
 use crate::index::{FREE, GRAIN, POOL_HEAD, Pool, Tag, object_of};
 use crate::links::Links;
-use crate::tags::NONE;
+use crate::tags::{NONE, PoolTags};
 use std::ops::Range;
 
 /// Tags whose turns are at hand.
@@ -61,6 +61,9 @@ pub(crate) struct Beside {
     dull: Vec<u64>,
 }
 
+/// Where the blocks of a pool stand of which none has a turn.
+const NOWHERE: u32 = u32::MAX;
+
 /// The blocks of one pool: where the first stands, how many there are, and which turns there are.
 #[derive(Clone, Copy, Default)]
 struct Blocks {
@@ -82,9 +85,14 @@ impl Beside {
     }
 
     /// One of them, and the tags of its blocks: `turn` tells when those with a tag are followed.
-    pub(crate) fn add(&mut self, pool: &Pool, tags: &[Tag], turn: impl Fn(Tag) -> Turn) {
+    pub(crate) fn add(&mut self, pool: &Pool, blocks: &PoolTags, turn: impl Fn(Tag) -> Turn) {
         let Some(place) = self.place(pool) else { return };
-        let (first, count) = (self.turns.len() as u32, tags.len() as u32);
+        let (tags, first) = (&blocks.tags, self.turns.len() as u32);
+        let grains = Grains::of(pool, self.start);
+        if blocks.few().is_some_and(|mut few| few.all(|tag| turn(tag) == Turn::Never)) {
+            self.pools[place] = Blocks { first: NOWHERE, count: tags.len() as u32, turns: Turn::Never.bit() };
+            return set(&mut self.dull, grains.first..grains.first + grains.each * tags.len());
+        }
         // The turns of tags that came lately, by their lowest bits.
         let mut lately = [(NONE, Turn::Never); LATELY];
         let mut turns = 0;
@@ -96,11 +104,7 @@ impl Beside {
             }
             known.1
         }));
-        self.pools[place] = Blocks { first, count, turns };
-        let grains = Grains::of(pool, self.start);
-        if turns == Turn::Never.bit() {
-            return set(&mut self.dull, grains.first..grains.first + grains.each * tags.len());
-        }
+        self.pools[place] = Blocks { first, count: tags.len() as u32, turns };
         if turns & Turn::Never.bit() != 0 {
             let never =
                 self.turns[first as usize..].iter().enumerate().filter(|(_, turn)| **turn == Turn::Never);
@@ -122,6 +126,9 @@ impl Beside {
     /// Lends the turns of all blocks, and tells which are those of a pool: nobody asks for them while its blocks are followed.
     pub(crate) fn lend(&mut self, pool: &Pool) -> Option<(Vec<Turn>, Range<usize>)> {
         let blocks = self.pools[self.place(pool)?];
+        if blocks.first == NOWHERE {
+            return None;
+        }
         let range = blocks.first as usize..(blocks.first + blocks.count) as usize;
         Some((std::mem::take(&mut self.turns), range))
     }
@@ -140,6 +147,11 @@ impl Beside {
     /// A block is asked for, though it leads nowhere.
     pub(crate) fn ask(&mut self, pool: &Pool, number: u32) {
         let Some(place) = self.place(pool) else { return };
+        let blocks = &mut self.pools[place];
+        if blocks.first == NOWHERE {
+            blocks.first = self.turns.len() as u32;
+            self.turns.resize(self.turns.len() + blocks.count as usize, Turn::Never);
+        }
         let turn = self.turns.get_mut((self.pools[place].first + number) as usize);
         if let Some(turn) = turn.filter(|turn| **turn == Turn::Never) {
             *turn = Turn::Objects;
@@ -217,6 +229,7 @@ mod tests {
             let count = (SIZE - POOL_HEAD) / u64::from(block);
             let tags: Vec<Tag> = (0..count).map(|number| (number * 7 % 11) as Tag).collect();
             let mut index = Index::default();
+            let tags = PoolTags::from(tags.as_slice());
             index.add_pool((START + SIZE, START + 2 * SIZE), block, &tags);
             let pool = index.last_pool().unwrap();
             let mut beside = Beside::default();
@@ -237,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_block_that_is_asked_for_has_a_turn_and_one_that_led_nowhere_has_none() {
-        let tags = [FREE, RAW, object_tag(4), FREE];
+        let tags = PoolTags::from([FREE, RAW, object_tag(4), FREE].as_slice());
         let mut index = Index::default();
         index.add_pool((START, START + SIZE), 64, &tags);
         let pool = index.last_pool().unwrap();

@@ -3,14 +3,14 @@
 use crate::beside::Turn;
 use crate::cache;
 use crate::heap::{Candidates, Heap, Walk, Walker};
-use crate::index::{Index, Leads, POOL_HEAD, Pool, RAW, Tag};
+use crate::index::{Index, Leads, POOL_HEAD, Pool, RAW};
 use crate::layout::{Layout, Region};
 use crate::links::Links;
 use crate::memory::Settings;
 use crate::own::{Around, Search};
 use crate::pool::{Place, PoolRead, read_again, read_pool};
 use crate::reader::Reader;
-use crate::tags::Tags;
+use crate::tags::{PoolTags, Tags};
 use crate::types::Types;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -124,7 +124,7 @@ struct Loaded {
     pool: Pool,
     at: usize,
     length: usize,
-    tags: Range<usize>,
+    tags: PoolTags,
     /// Which of its blocks lead somewhere, as far as they were followed.
     leads: Leads,
 }
@@ -133,7 +133,6 @@ struct Loaded {
 #[derive(Default)]
 struct Batch {
     buffer: Vec<u8>,
-    tags: Vec<Tag>,
     loaded: Vec<Loaded>,
     /// The numbers of their blocks.
     blocks: Range<u32>,
@@ -142,7 +141,6 @@ struct Batch {
 impl Batch {
     /// Others come, whose blocks begin with this number.
     fn clear(&mut self, first: u32) {
-        self.tags.clear();
         self.loaded.clear();
         self.blocks = first..first;
     }
@@ -180,7 +178,7 @@ impl<'a> Filler<'a, '_> {
         batch.clear(self.out.index.slots() as u32);
         let places: Vec<Place> = places.iter().copied().filter(|place| self.has_room(place.size)).collect();
         let (Some(first), Some(last)) = (places.first(), places.last()) else { return };
-        let Batch { buffer, tags, loaded, blocks } = batch;
+        let Batch { buffer, loaded, blocks } = batch;
         buffer.resize((last.address + last.size - first.address) as usize, 0);
         for piece in places.chunk_by(|one, next| one.address / PIECE == next.address / PIECE) {
             let (from, to) = (piece[0].address, piece[piece.len() - 1].address + last.size);
@@ -190,29 +188,29 @@ impl<'a> Filler<'a, '_> {
                 let (at, inside) =
                     ((place.address - first.address) as usize, (place.address - from) as usize);
                 let bytes = &mut buffer[at..at + place.size as usize];
-                loaded.extend(self.pool(*place, (bytes, at), got.saturating_sub(inside), tags));
+                loaded.extend(self.pool(*place, (bytes, at), got.saturating_sub(inside)));
             }
         }
         blocks.end = self.out.index.slots() as u32;
         self.links.refresh(self.types);
-        for Loaded { pool, tags: part, .. } in &*loaded {
-            search.added(pool, &tags[part.clone()], self.types);
+        for Loaded { pool, tags, .. } in &*loaded {
+            search.added(pool, tags, self.types);
         }
         search.grow(&self.out.index);
         search.beside((first.address, last.address + last.size), last.size);
-        for Loaded { pool, tags: part, .. } in &*loaded {
-            search.expect(self.links, pool, &tags[part.clone()]);
+        for Loaded { pool, tags, .. } in &*loaded {
+            search.expect(self.links, pool, tags);
         }
     }
 
     /// Follows what the pools of a window lead to.
     fn follow(&mut self, batch: &mut Batch, search: &mut Search) {
-        let Batch { buffer, tags, loaded, blocks } = batch;
+        let Batch { buffer, loaded, blocks } = batch;
         search.at_hand(blocks.clone());
         for turn in Turn::ALL {
-            for Loaded { pool, at, length, tags: part, leads } in &mut *loaded {
+            for Loaded { pool, at, length, tags, leads } in &mut *loaded {
                 if search.has(pool, turn) {
-                    let (tags, bytes) = (&tags[part.clone()], &buffer[*at..*at + *length]);
+                    let (tags, bytes) = (tags.tags.as_slice(), &buffer[*at..*at + *length]);
                     *leads = search.pool(self.around(), pool, (tags, bytes), turn).max(*leads);
                 }
             }
@@ -222,13 +220,7 @@ impl<'a> Filler<'a, '_> {
     }
 
     /// Takes a pool into the index. `bytes` begin `at` in the window, and `got` of them were read.
-    fn pool(
-        &mut self,
-        place: Place,
-        (bytes, at): (&mut [u8], usize),
-        got: usize,
-        tags: &mut Vec<Tag>,
-    ) -> Option<Loaded> {
+    fn pool(&mut self, place: Place, (bytes, at): (&mut [u8], usize), got: usize) -> Option<Loaded> {
         let (start, end) = (place.address, place.address + place.size);
         self.out.pools.count += 1;
         self.out.pools.bytes += place.size;
@@ -239,10 +231,10 @@ impl<'a> Filler<'a, '_> {
         if length < bytes.len() {
             length = self.reader.fill(start, bytes);
         }
-        let mut own = Vec::new();
-        let mut read = read_pool(&bytes[..length], place, self.types, index, &mut own);
+        let mut tags = PoolTags::default();
+        let mut read = read_pool(&bytes[..length], place, self.types, index, &mut tags);
         if matches!(read, PoolRead::Torn) {
-            let (again, now, tries) = read_again((self.reader, place), self.types, index, &mut own, bytes);
+            let (again, now, tries) = read_again((self.reader, place), self.types, index, &mut tags, bytes);
             self.out.pools.retries += tries;
             (read, length) = (again, now);
         }
@@ -251,14 +243,13 @@ impl<'a> Filler<'a, '_> {
             return None;
         };
         self.out.pools.lost += absent;
-        self.spent += Tags::bytes_of(own.len()) + 48;
-        self.out.index.add_pool((start, end), head.block, &own)?;
+        let count = tags.tags.len();
+        self.spent += Tags::bytes_of(count) + 48;
+        self.out.index.add_pool((start, end), head.block, &tags)?;
         let pool = self.out.index.last_pool()?;
-        let from = tags.len();
-        tags.extend_from_slice(&own);
-        let whole = own.len() * pool.block as usize + POOL_HEAD as usize <= length;
+        let whole = count * pool.block as usize + POOL_HEAD as usize <= length;
         let leads = if whole { Leads::Nowhere } else { Leads::Raw };
-        Some(Loaded { pool, at, length, tags: from..tags.len(), leads })
+        Some(Loaded { pool, at, length, tags, leads })
     }
 
     fn heap(&mut self, heap: Heap) {

@@ -11,7 +11,7 @@ pub(crate) use each::{Pool, Visit};
 
 use crate::directory::{Directory, EXPECTED, HAS_RAW, QUIET};
 use crate::ranked::Ranked;
-use crate::tags::Tags;
+use crate::tags::{PoolTags, Tags};
 
 /// What a slot is. Below [`FIRST_OWNER`] it has no type; above, the type is that of the object, or of the owner.
 pub(crate) type Tag = u16;
@@ -240,8 +240,8 @@ impl Index {
     }
 
     /// Adds a pool with its blocks. Gives the number of the first, if there was room for it.
-    pub(crate) fn add_pool(&mut self, (start, end): (u64, u64), block: u32, tags: &[Tag]) -> Option<u32> {
-        let raw = tags.contains(&RAW);
+    pub(crate) fn add_pool(&mut self, (start, end): (u64, u64), block: u32, pool: &PoolTags) -> Option<u32> {
+        let (tags, raw) = (pool.tags.as_slice(), pool.has(RAW));
         let first = self.tags.len() as u32;
         self.add((start, end), Shape::Pool { block }, (tags.len(), raw)).then(|| {
             self.tags.extend(tags);

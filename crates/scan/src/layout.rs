@@ -7,7 +7,7 @@ use crate::heap::{Heap, first_chunk};
 use crate::index::CHUNK_HEAD;
 use crate::memory::{Facts, Mapping};
 use crate::pool::{Place, PoolHead};
-use crate::reader::{Reader, Resident, plausible, word};
+use crate::reader::{Reader, Resident, half, plausible, word};
 
 /// Thread heaps begin at multiples of this.
 const HEAP_ALIGN: u64 = 64 << 20;
@@ -154,30 +154,34 @@ struct Finder<'a, 'b> {
 
 /// Bytes that tell what begins at a place.
 const HEAD: usize = 48;
+/// Where a pool's head has the number of its arena.
+const ARENA_NUMBER: usize = 32;
 /// Heads that are read at once.
 const TOGETHER: usize = 64;
 
-/// Heads of places one behind the other: of pools, where one was just before them, or of pages on which nothing was found.
+/// Pools behind one that are looked at to see whether they are of its arena, which has 64: the furthest tells of all before it.
+const FURTHER: [u64; 4] = [6, 14, 30, 62];
+
+/// Heads of pages one behind the other, on which nothing was found.
 #[derive(Default)]
 struct Heads {
     start: u64,
-    step: u64,
     bytes: Vec<u8>,
     count: usize,
 }
 
 impl Heads {
     /// The head at `at`, if it is one of these.
-    fn get(&self, at: u64, step: u64) -> Option<[u8; HEAD]> {
-        let offset = at.checked_sub(self.start).filter(|offset| offset.is_multiple_of(step))?;
-        let number = usize::try_from(offset / step).ok().filter(|number| *number < self.count)?;
-        self.bytes.get(number * HEAD..).filter(|_| step == self.step)?.first_chunk().copied()
+    fn get(&self, at: u64) -> Option<[u8; HEAD]> {
+        let offset = at.checked_sub(self.start).filter(|offset| offset.is_multiple_of(PAGE))?;
+        let number = usize::try_from(offset / PAGE).ok().filter(|number| *number < self.count)?;
+        self.bytes.get(number * HEAD..)?.first_chunk().copied()
     }
 
-    fn read(&mut self, reader: &Reader<'_>, at: u64, end: u64, step: u64) {
-        let places: Vec<u64> = (at..end).step_by(step as usize).take(TOGETHER).collect();
+    fn read(&mut self, reader: &Reader<'_>, at: u64, end: u64) {
+        let places: Vec<u64> = (at..end).step_by(PAGE as usize).take(TOGETHER).collect();
         self.bytes.resize(TOGETHER * HEAD, 0);
-        (self.start, self.step) = (at, step);
+        self.start = at;
         self.count = reader.fill_each(&places, HEAD, &mut self.bytes);
     }
 }
@@ -228,7 +232,7 @@ impl Finder<'_, '_> {
             }
             while at < *end {
                 let sure_here = sure || stretch.starts.binary_search(&at).is_ok();
-                match self.piece(at, stretch.end, sure_here) {
+                match self.piece(at, (*end, stretch.end), sure_here) {
                     Some(next) => (at, sure) = (next, true),
                     None => {
                         (at, sure) = (at + PAGE, false);
@@ -239,7 +243,8 @@ impl Finder<'_, '_> {
         }
     }
 
-    fn piece(&mut self, at: u64, end: u64, sure: bool) -> Option<u64> {
+    /// What begins at `at`, where memory is resident up to `here` and mapped up to `end`; gives where it ends.
+    fn piece(&mut self, at: u64, (here, end): (u64, u64), sure: bool) -> Option<u64> {
         let head = self.head(at, end)?;
         if let Some(heap) = self.thread_heap(&head, at, end) {
             self.found.regions.push(Region::Heap(heap));
@@ -254,26 +259,37 @@ impl Finder<'_, '_> {
         let pool = self.pool.filter(|size| at.is_multiple_of(*size) && at + size <= end);
         match pool.filter(|size| PoolHead::read(&head, at, *size).is_some()) {
             Some(size) => {
-                self.found.regions.push(Region::Pool(Place { address: at, size }));
-                Some(at + size)
+                let next = self.same_arena(&head, at, here, size) + size;
+                let places = (at..next).step_by(size as usize);
+                self.found.regions.extend(places.map(|address| Region::Pool(Place { address, size })));
+                Some(next)
             }
             None => self.pool.and_then(|_| frames(&head, at, end)),
         }
     }
 
-    /// The first bytes at `at`. Behind a pool there is mostly another one, and behind a page with nothing another such page: so the
-    /// next ones are read as well.
-    fn head(&mut self, at: u64, end: u64) -> Option<[u8; HEAD]> {
-        let behind = |size: &u64| {
-            let last = self.found.regions.last();
-            matches!(last, Some(Region::Pool(place)) if place.address + size == at)
+    /// The last pool that is known to be of the same arena as the one at `at`, with all between. An arena hands out its pools one
+    /// behind the other, and each has its number.
+    fn same_arena(&self, head: &[u8; HEAD], at: u64, here: u64, size: u64) -> u64 {
+        let places = FURTHER.map(|number| at + number * size);
+        let there = places.iter().filter(|place| **place + size <= here).count();
+        let mut heads = [0; FURTHER.len() * HEAD];
+        let got = if there > 0 { self.reader.fill_each(&places[..there], HEAD, &mut heads) } else { 0 };
+        let arena = |head: &[u8]| half(head, ARENA_NUMBER);
+        let same = |(place, other): &(&u64, &[u8; HEAD])| {
+            arena(*other) == arena(head) && PoolHead::read(*other, **place, size).is_some()
         };
-        let step = self.pool.filter(behind).or_else(|| (self.behind_nothing == at).then_some(PAGE));
-        if let Some(step) = step {
-            if self.heads.get(at, step).is_none() {
-                self.heads.read(self.reader, at, end, step);
+        let furthest = places.iter().zip(heads.as_chunks::<HEAD>().0).take(got).rfind(same);
+        furthest.map_or(at, |(place, _)| *place)
+    }
+
+    /// The first bytes at `at`. Behind a page with nothing there is mostly another such page: so the next ones are read as well.
+    fn head(&mut self, at: u64, end: u64) -> Option<[u8; HEAD]> {
+        if self.behind_nothing == at {
+            if self.heads.get(at).is_none() {
+                self.heads.read(self.reader, at, end);
             }
-            return self.heads.get(at, step);
+            return self.heads.get(at);
         }
         let mut head = [0; HEAD];
         (self.reader.fill(at, &mut head) == head.len()).then_some(head)
@@ -432,6 +448,43 @@ mod tests {
                 assert_eq!((heap.first - AT, heap.arena), (first - AT, AT + info), "{info} {arena:x?}");
             }
         }
+    }
+
+    #[test]
+    fn pools_of_one_arena_are_found_by_the_furthest_of_them_and_nothing_behind_it_is_taken_for_one() {
+        const START: u64 = 0x7000_0000_0000;
+        const SIZE: u64 = 4096;
+        let half = |bytes: &mut [u8], at: usize, value: u32| {
+            bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        };
+        let pool = |arena: u32, at: u64| {
+            let mut bytes = vec![0; SIZE as usize];
+            [(0, 1), (32, arena), (36, 3), (40, 48 + 128), (44, SIZE as u32 - 64)]
+                .into_iter()
+                .for_each(|(at, value)| half(&mut bytes, at, value));
+            bytes[8..16].copy_from_slice(&(at + 48 + 64).to_le_bytes());
+            bytes
+        };
+        // An arena of 64, a part of another one, a page of something else, and a pool of a third.
+        let numbers = [vec![7; 64], vec![9; 20], vec![0], vec![11]].concat();
+        let mut dump = Dump::new(vec![Mapping {
+            start: START,
+            end: START + numbers.len() as u64 * SIZE,
+            readable: true,
+            writable: true,
+            ..Mapping::default()
+        }]);
+        for (at, number) in (START..).step_by(SIZE as usize).zip(&numbers) {
+            let bytes = if *number == 0 { vec![0x5a; SIZE as usize] } else { pool(*number, at) };
+            assert!(dump.push(at, &bytes));
+        }
+        let reader = Reader::new(&dump);
+        let found = layout(&reader, &Facts::default(), Some(SIZE));
+        let wanted = (START..).step_by(SIZE as usize).zip(&numbers).filter(|(_, number)| **number != 0);
+        let wanted: Vec<Region> =
+            wanted.map(|(address, _)| Region::Pool(Place { address, size: SIZE })).collect();
+        assert_eq!(found.regions, wanted);
+        assert!(reader.spent().0 < 40, "{:?}", reader.spent());
     }
 
     #[test]

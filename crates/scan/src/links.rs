@@ -2,7 +2,7 @@
 
 use crate::index::{Index, RAW, Slot, Tag, object_of, owner_of};
 use crate::memory::Facts;
-use crate::names::{DICT_KEYS, DICT_USED, Table};
+use crate::names::{DICT_KEYS, DICT_USED, Hashes, Table};
 use crate::reader::{Reader, Window, plausible, word};
 use crate::types::{Family, Type, Types, Version};
 
@@ -311,6 +311,20 @@ impl Links {
         let head = block.get(self.skip as usize..).and_then(<[u8]>::first_chunk);
         head.and_then(|head| Table::length(head, self.version, size.saturating_sub(self.overhead)))
             .map(|length| length + self.skip)
+    }
+
+    /// Where the hashes of keys are in the block that a container of type `kind` has its entries in, by its beginning and its size:
+    /// numbers, also where they are addresses.
+    pub(crate) fn hashes(&self, kind: u32, block: &[u8], size: u64) -> Option<Hashes> {
+        let hashes = match self.get(kind)?.table {
+            Container::Dict => {
+                let head = block.get(self.skip as usize..)?.first_chunk()?;
+                Table::hashes(head, self.version, size.saturating_sub(self.overhead))?
+            }
+            Container::Set => Hashes::OF_SET,
+            Container::List | Container::None => return None,
+        };
+        Some(hashes.behind(self.skip))
     }
 
     /// Where a text ends that a block begins with which is no object: what is behind it is left from before.

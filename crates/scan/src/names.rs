@@ -14,6 +14,10 @@ pub(crate) const DICT_USED: u64 = 16;
 pub(crate) const DICT_KEYS: u64 = 32;
 pub(crate) const DICT_VALUES: u64 = 40;
 
+/// Bytes of an entry that has the hash of its key, in a dict and in a set.
+const DICT_ENTRY: u64 = 24;
+const SET_ENTRY: u64 = 16;
+
 /// The text of a plain `str`.
 pub(crate) fn text(reader: &Reader<'_>, version: Version, address: u64) -> Option<String> {
     if !plausible(address) {
@@ -74,11 +78,11 @@ impl Table {
     pub(crate) fn of(head: &[u8; Self::HEAD], version: Version, keys: u64) -> Option<Self> {
         let (indices, count, step, begin) = if version >= Version(3, 11) {
             let (index_log, kind) = (head[9], head[10]);
-            let step = if kind == 0 { 24 } else { 16 };
+            let step = if kind == 0 { DICT_ENTRY } else { 16 };
             (1_u64.checked_shl(u32::from(index_log)).filter(|_| index_log < 40)?, word(head, 24), step, 32)
         } else {
             let size = word(head, 8);
-            (size.checked_mul(index_width(size))?, word(head, 32), 24, 40)
+            (size.checked_mul(index_width(size))?, word(head, 32), DICT_ENTRY, 40)
         };
         let entries = keys.checked_add(begin)?.checked_add(indices)?;
         (plausible(entries) && count < 1 << 32).then_some(Self { entries, count, step, key: step - 16 })
@@ -88,10 +92,69 @@ impl Table {
     /// to: what is behind that is left from before.
     pub(crate) fn length(head: &[u8; Self::HEAD], version: Version, block: u64) -> Option<u64> {
         const ROUNDED: u64 = 16;
+        let Extent { length, .. } = Extent::of(head, version)?;
+        (length <= block && block - length < ROUNDED).then_some(length)
+    }
+
+    /// Where in a block the hashes of keys are, if it begins with a keys object that has some and fills it, but for a page that
+    /// was mapped for all of it.
+    pub(crate) fn hashes(head: &[u8; Self::HEAD], version: Version, block: u64) -> Option<Hashes> {
+        const ROUNDED: u64 = 4096 + 32;
+        let Extent { length, entries, step } = Extent::of(head, version)?;
+        let fills = length <= block && block - length < ROUNDED;
+        (fills && step == DICT_ENTRY).then_some(Hashes::OfDict(entries))
+    }
+
+    /// Key and value of an entry.
+    pub(crate) fn entry(&self, reader: &Reader<'_>, number: u64) -> Option<(u64, u64)> {
+        let at = self.entries.checked_add(number.checked_mul(self.step)?)?.checked_add(self.key)?;
+        Some((reader.word(at)?, reader.word(at + 8)?))
+    }
+}
+
+/// How many bytes into a table the first hash of a key is. An entry of a dict is a hash, a key and a value; one of a set a key
+/// and a hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hashes {
+    OfDict(u64),
+    OfSet(u64),
+}
+
+impl Hashes {
+    pub(crate) const OF_ENTRIES: Self = Self::OfDict(0);
+    pub(crate) const OF_SET: Self = Self::OfSet(8);
+
+    /// The same further on by so many bytes.
+    pub(crate) fn behind(self, bytes: u64) -> Self {
+        match self {
+            Self::OfDict(first) => Self::OfDict(first + bytes),
+            Self::OfSet(first) => Self::OfSet(first + bytes),
+        }
+    }
+
+    /// Whether one is so many bytes into the table.
+    #[inline]
+    pub(crate) fn is_at(self, offset: u64) -> bool {
+        match self {
+            Self::OfDict(first) => offset >= first && (offset - first).is_multiple_of(DICT_ENTRY),
+            Self::OfSet(first) => offset >= first && (offset - first).is_multiple_of(SET_ENTRY),
+        }
+    }
+}
+
+/// How far a keys object goes, where its entries begin, and bytes of one.
+struct Extent {
+    length: u64,
+    entries: u64,
+    step: u64,
+}
+
+impl Extent {
+    fn of(head: &[u8; Table::HEAD], version: Version) -> Option<Self> {
         let (size, indices, step, begin, free, used) = if version >= Version(3, 11) {
             let [size_log, index_log, kind] = [head[8], head[9], head[10]];
             let power = |log: u8| 1_u64.checked_shl(u32::from(log)).filter(|_| log < 40);
-            let step = if kind == 0 { 24 } else { 16 };
+            let step = if kind == 0 { DICT_ENTRY } else { 16 };
             (
                 power(size_log).filter(|_| kind < 3)?,
                 power(index_log)?,
@@ -102,19 +165,13 @@ impl Table {
             )
         } else {
             let size = word(head, 8).min(1 << 40);
-            (size, size * index_width(size), 24, 40, word(head, 24), word(head, 32))
+            (size, size * index_width(size), DICT_ENTRY, 40, word(head, 24), word(head, 32))
         };
         // Two thirds of its places can be taken, at most: fewer where instances share it.
         let entries =
             free.checked_add(used).filter(|entries| size >= 8 && (1..=size * 2 / 3).contains(entries))?;
         let length = begin + indices + entries * step;
-        (length <= block && block - length < ROUNDED).then_some(length)
-    }
-
-    /// Key and value of an entry.
-    pub(crate) fn entry(&self, reader: &Reader<'_>, number: u64) -> Option<(u64, u64)> {
-        let at = self.entries.checked_add(number.checked_mul(self.step)?)?.checked_add(self.key)?;
-        Some((reader.word(at)?, reader.word(at + 8)?))
+        Some(Self { length, entries: begin + indices, step })
     }
 }
 
@@ -231,6 +288,21 @@ mod tests {
     }
 
     #[test]
+    fn hashes_are_before_the_keys_of_a_dict_and_behind_those_of_a_set() {
+        // Eight places, five entries of 24 bytes behind a head of 32 and an index of eight.
+        let general = head([1, 3 | 3 << 8, 5, 0, 0]);
+        let hashes = Table::hashes(&general, Version(3, 13), 160).unwrap();
+        let found: Vec<u64> = (0..160).step_by(8).filter(|at| hashes.is_at(*at)).collect();
+        assert_eq!(found, [40, 64, 88, 112, 136]);
+        assert_eq!(Table::hashes(&general, Version(3, 13), 160 + 4096), Some(hashes), "a mapping of its own");
+        assert_eq!(Table::hashes(&general, Version(3, 13), 160 + 8192), None, "it does not fill the block");
+        let text = head([1, 3 | 3 << 8 | 1 << 16, 2, 3, 0]);
+        assert_eq!(Table::hashes(&text, Version(3, 12), 128), None, "keys that are all texts have none here");
+        let found: Vec<u64> = (0..48).step_by(8).filter(|at| Hashes::OF_SET.behind(16).is_at(*at)).collect();
+        assert_eq!(found, [24, 40]);
+    }
+
+    #[test]
     fn a_table_ends_where_its_entries_do_and_not_where_its_block_does() {
         // Eight places, five entries of 16 bytes, three taken: 32 + 8 + 80 bytes in a block of 128.
         let text = head([1, 3 | 3 << 8 | 1 << 16, 2, 3, 0]);
@@ -247,6 +319,7 @@ mod tests {
             "six entries in five places"
         );
         assert_eq!(Table::length(&head([u64::MAX; 5]), Version(3, 9), 1 << 20), None);
+        assert_eq!(Table::hashes(&head([u64::MAX; 5]), Version(3, 9), 1 << 20), None);
         assert_eq!(Table::length(&head([u64::MAX; 5]), Version(3, 14), 1 << 20), None);
     }
 }

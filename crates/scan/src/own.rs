@@ -10,12 +10,14 @@ use crate::beside::{Beside, Turn};
 use crate::claims::{Claims, place};
 use crate::edges::{Edges, Graph, Part};
 use crate::frontier::Frontier;
-use crate::index::{Index, Leads, Met, Near, Pool, RAW, Slot, Tag, Wanted, object_of, owner_of};
+use crate::index::{Index, Leads, Met, Near, Pool, RAW, Slot, Wanted, object_of, owner_of};
 use crate::links::{HEAD, Links, Role, unmarked};
+use crate::names::Hashes;
 use crate::natives::{self, Natives};
 use crate::presample::Samples;
 use crate::reader::{Reader, Window, plausible, word};
 use crate::suspects::{LARGEST_TABLE, MOST_FOUND, Place};
+use crate::tags::PoolTags;
 use crate::types::Types;
 use std::ops::Range;
 
@@ -147,7 +149,7 @@ impl Search {
     }
 
     /// A pool was added to the index.
-    pub(crate) fn added(&mut self, pool: &Pool, tags: &[Tag], types: &Types<'_>) {
+    pub(crate) fn added(&mut self, pool: &Pool, tags: &PoolTags, types: &Types<'_>) {
         self.samples.take_pool(pool, tags, types);
     }
 
@@ -169,7 +171,7 @@ impl Search {
     }
 
     /// One of them.
-    pub(crate) fn expect(&mut self, links: &Links, pool: &Pool, tags: &[Tag]) {
+    pub(crate) fn expect(&mut self, links: &Links, pool: &Pool, tags: &PoolTags) {
         self.next.add(pool, tags, |tag| Turn::of(links, tag));
         let Range { start, end } = pool.blocks();
         if let Some(edges) = self.edges.as_ref().filter(|edges| edges.some_worth(start, end)) {
@@ -311,7 +313,11 @@ impl Search {
         let part = Some(Part::Natives);
         let from = Source { id: slot.id, kind: None, part, role, bound };
         let (end, keys) = self.end(around, slot, bound, table);
-        let led = self.range(around, (slot.start, end), from);
+        let hashes = if table { self.hashes(around, slot, bound) } else { None };
+        let led = match hashes {
+            Some(hashes) => self.entries(around, (slot.start, end), from, hashes),
+            None => self.range(around, (slot.start, end), from),
+        };
         let leads = self.natives.end(slot.id);
         if let Some((edges, part)) = self.edges.as_mut().zip(part) {
             edges.end(part, slot.id);
@@ -322,6 +328,34 @@ impl Search {
         if keys && end - slot.start <= LARGEST_TABLE && led == Led::Somewhere {
             self.names(around, slot.start, end - slot.start);
         }
+    }
+
+    /// Where the table of a dict or a set has the hashes of its keys.
+    fn hashes(&mut self, around: Around<'_, '_>, slot: Slot, bound: u64) -> Option<Hashes> {
+        let kind = owner_of(around.index.tag(slot.id))?;
+        let size = slot.end - slot.start;
+        let head = self.window.at(around.reader, slot.start, HEAD.min(size as usize), bound)?;
+        around.links.hashes(kind, head, size)
+    }
+
+    /// Remembers what the entries of a table lead to: no hash of a key does, also where it is an address (the hash of a number is
+    /// the number, and `id(x)` is where x is).
+    fn entries(
+        &mut self,
+        around: Around<'_, '_>,
+        (start, end): (u64, u64),
+        from: Source,
+        hashes: Hashes,
+    ) -> Led {
+        let mut led = Led::Nowhere;
+        let mut window = std::mem::replace(&mut self.window, Window::new(0));
+        window.words_before(around.reader, (start, end), from.bound, |at, stored| {
+            if !hashes.is_at(at - start) && self.follow(&around, &from, stored) == Led::Somewhere {
+                led = Led::Somewhere;
+            }
+        });
+        self.window = window;
+        led
     }
 
     /// Where the words of a block end that is no object, and whether it could be the table of a dict.

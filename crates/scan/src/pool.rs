@@ -5,6 +5,7 @@
 
 use crate::index::{FREE, Index, POOL_HEAD, RAW, Tag};
 use crate::reader::{Reader, half, word};
+use crate::tags::PoolTags;
 use crate::types::Types;
 
 /// What a pool's head says.
@@ -74,26 +75,30 @@ pub(crate) fn read_pool(
     place: Place,
     types: &mut Types<'_>,
     index: &Index,
-    tags: &mut Vec<Tag>,
+    tags: &mut PoolTags,
 ) -> PoolRead {
-    tags.clear();
     let address = place.address;
     let Some(head) = PoolHead::read(bytes, address, place.size) else { return PoolRead::Gone };
-    tags.resize(head.used as usize, RAW);
-    let free = mark_free(bytes, address, head, tags);
+    tags.begin(head.used as usize, RAW);
+    let free = mark_free(bytes, address, head, &mut tags.tags);
     if head.used - free != head.live {
         return PoolRead::Torn;
     }
     let size = head.block as usize;
     let (mut at, blocks) = (address + POOL_HEAD, bytes[POOL_HEAD as usize..].chunks_exact(size));
-    for (tag, block) in tags.iter_mut().zip(blocks) {
-        if *tag == RAW
+    let there = blocks.len().min(tags.tags.len());
+    for (number, block) in blocks.take(there).enumerate() {
+        let mut tag = tags.tags[number];
+        if tag == RAW
             && let Some(found) = types.object(block, at, index)
         {
-            *tag = found;
+            tag = found;
+            tags.tags[number] = tag;
         }
+        tags.count(tag);
         at += size as u64;
     }
+    (there..tags.tags.len()).for_each(|number| tags.count(tags.tags[number]));
     let absent = head.used_bytes().saturating_sub(bytes.len());
     PoolRead::Whole(head, if absent > size { absent as u64 } else { 0 })
 }
@@ -123,7 +128,7 @@ pub(crate) fn read_again(
     (reader, place): (&Reader<'_>, Place),
     types: &mut Types<'_>,
     index: &Index,
-    tags: &mut Vec<Tag>,
+    tags: &mut PoolTags,
     bytes: &mut [u8],
 ) -> (PoolRead, usize, u64) {
     const TRIES: u64 = 16;
@@ -162,10 +167,10 @@ mod tests {
         let dump = Dump::default();
         let reader = Reader::new(&dump);
         let mut types = Types::new(&reader, Version(3, 9), 0, 0);
-        let mut tags = Vec::new();
+        let mut tags = PoolTags::default();
         let read =
             read_pool(bytes, Place { address: AT, size: 4096 }, &mut types, &Index::default(), &mut tags);
-        (read, tags)
+        (read, tags.tags)
     }
 
     #[test]

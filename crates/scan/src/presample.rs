@@ -6,14 +6,13 @@
 use crate::edges::Edges;
 use crate::index::{Index, Pool, Slot, Tag, object_of};
 use crate::seen::{self, Seen};
+use crate::tags::PoolTags;
 use crate::types::Types;
 use crate::{Settings, TypeUse};
 use rustc_hash::FxHashMap;
 
 /// Objects of a type that a climb may start from.
 pub(crate) const MOST: usize = 64;
-/// Kinds of blocks of a pool that are counted at once.
-const COUNTS: usize = 16;
 /// As many numbers are drawn from.
 const NUMBERS: f32 = 4_294_967_296.0;
 /// A type that holds less than this, or than one part in so many of what all types hold, is not remembered for a later scan.
@@ -201,18 +200,11 @@ impl Samples {
     }
 
     /// Goes over the objects of one more pool.
-    pub(crate) fn take_pool(&mut self, pool: &Pool, tags: &[Tag], types: &Types<'_>) {
+    pub(crate) fn take_pool(&mut self, pool: &Pool, blocks: &PoolTags, types: &Types<'_>) {
         self.grow(types);
-        let mut counts: [(Tag, u32); COUNTS] = [(0, 0); COUNTS];
-        let mut few = true;
-        for tag in tags {
-            let place = &mut counts[usize::from(*tag) % COUNTS];
-            few &= place.0 == *tag || place.1 == 0;
-            *place = (*tag, place.1 + 1);
-        }
-        let bytes = u64::from(pool.block);
-        let bounds = counts.iter().filter(|(_, count)| *count > 0).map(|(tag, _)| self.bound(*tag));
-        let bound = if few { bounds.fold(0.0, f32::max) } else { f32::INFINITY };
+        let (tags, bytes) = (&blocks.tags, u64::from(pool.block));
+        let bounds = blocks.few().map(|few| few.map(|tag| self.bound(tag)));
+        let bound = bounds.map_or(f32::INFINITY, |bounds| bounds.fold(0.0, f32::max));
         let first = drawn(pool.start);
         // What could be taken has a number that begins with so many zeroes.
         let step = 1_u64 << ((bound * bytes as f32) as u32).leading_zeros();

@@ -74,6 +74,51 @@ impl Group {
     }
 }
 
+/// The tags of a pool's blocks, and how many have which, where those are few.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PoolTags {
+    pub(crate) tags: Vec<Tag>,
+    /// By their lowest bits.
+    counts: [(Tag, u32); COLOURS],
+    many: bool,
+}
+
+impl PoolTags {
+    /// Other blocks come: so many, all with one tag until they are given another.
+    pub(crate) fn begin(&mut self, count: usize, tag: Tag) {
+        self.tags.clear();
+        self.tags.resize(count, tag);
+        (self.counts, self.many) = ([(0, 0); COLOURS], false);
+    }
+
+    /// One of them is counted.
+    #[inline]
+    pub(crate) fn count(&mut self, tag: Tag) {
+        let place = &mut self.counts[usize::from(tag) % COLOURS];
+        self.many |= place.1 > 0 && place.0 != tag;
+        *place = (tag, place.1 + 1);
+    }
+
+    /// The different tags; nothing where they are many.
+    pub(crate) fn few(&self) -> Option<impl Iterator<Item = Tag>> {
+        let counts = (!self.many).then_some(&self.counts);
+        counts.map(|counts| counts.iter().filter(|(_, count)| *count > 0).map(|(tag, _)| *tag))
+    }
+
+    /// Whether a block has this tag.
+    pub(crate) fn has(&self, tag: Tag) -> bool {
+        self.few().map_or_else(|| self.tags.contains(&tag), |mut few| few.any(|one| one == tag))
+    }
+}
+
+impl From<&[Tag]> for PoolTags {
+    fn from(tags: &[Tag]) -> Self {
+        let mut all = Self { tags: tags.to_vec(), ..Self::default() };
+        tags.iter().for_each(|tag| all.count(*tag));
+        all
+    }
+}
+
 type Wide = Box<[Tag; GROUP]>;
 
 /// The tags of all blocks, by number.
@@ -312,6 +357,20 @@ mod tests {
             wanted.splice(0..0, wanted.clone().into_iter().take(from));
             prop_assert_eq!(all(&tags), wanted);
         }
+    }
+
+    #[test]
+    fn the_kinds_of_a_pool_are_told_where_they_are_few() {
+        let few = |tags: &[Tag]| PoolTags::from(tags).few().map(Iterator::collect::<Vec<Tag>>);
+        assert_eq!(few(&[0, 0x8009, 0, 0x8009]), Some(vec![0, 0x8009]));
+        assert_eq!(few(&[]), Some(vec![]));
+        // Two of them with the same lowest bits.
+        assert_eq!(few(&[0x8009, 0x8019, 0x8009]), None);
+        let many = PoolTags::from([0x8009, 0x8019, 1].as_slice());
+        assert!(many.has(1) && many.has(0x8009) && many.has(0x8019) && !many.has(0));
+        let mut again = many;
+        again.begin(2, 1);
+        assert_eq!((again.tags.as_slice(), again.few().map(Iterator::count)), ([1, 1].as_slice(), Some(0)));
     }
 
     #[test]

@@ -10,7 +10,7 @@ fn sample() -> Index {
         .for_each(|(at, tag)| heap.push(*at, *tag));
     let mut index = Index::default();
     index.add_heap(0x100_0000, 0x110_0000, heap);
-    index.add_pool((0x200_4000, 0x200_8000), 64, &[object_tag(0), RAW, FREE]);
+    index.add_pool((0x200_4000, 0x200_8000), 64, &[object_tag(0), RAW, FREE].as_slice().into());
     index.add_single(0x300_0000, 0x302_0000, RAW);
     index
 }
