@@ -308,9 +308,15 @@ impl Links {
     /// of a dict.
     #[inline]
     pub(crate) fn length(&self, block: &[u8], size: u64) -> Option<u64> {
-        let head = block.get(self.skip as usize..).and_then(<[u8]>::first_chunk);
-        head.and_then(|head| Table::length(head, self.version, size.saturating_sub(self.overhead)))
-            .map(|length| length + self.skip)
+        self.small_table(block, size).map(|(length, _)| length)
+    }
+
+    /// The same, with where the hashes of its keys are.
+    #[inline]
+    pub(crate) fn small_table(&self, block: &[u8], size: u64) -> Option<(u64, Option<Hashes>)> {
+        let head = block.get(self.skip as usize..).and_then(<[u8]>::first_chunk)?;
+        let (length, hashes) = Table::length(head, self.version, size.saturating_sub(self.overhead))?;
+        Some((length + self.skip, hashes.map(|hashes| hashes.behind(self.skip))))
     }
 
     /// Where the hashes of keys are in the block that a container of type `kind` has its entries in, by its beginning and its size:

@@ -90,19 +90,23 @@ impl Table {
 
     /// How many of a block's bytes are of a keys object, if it begins with one that fills it but for what allocators round up
     /// to: what is behind that is left from before.
-    pub(crate) fn length(head: &[u8; Self::HEAD], version: Version, block: u64) -> Option<u64> {
+    /// With it, where the hashes of its keys are, if it has some.
+    pub(crate) fn length(
+        head: &[u8; Self::HEAD],
+        version: Version,
+        block: u64,
+    ) -> Option<(u64, Option<Hashes>)> {
         const ROUNDED: u64 = 16;
-        let Extent { length, .. } = Extent::of(head, version)?;
-        (length <= block && block - length < ROUNDED).then_some(length)
+        let extent = Extent::of(head, version)?;
+        extent.fills(block, ROUNDED).then(|| (extent.length, extent.hashes()))
     }
 
     /// Where in a block the hashes of keys are, if it begins with a keys object that has some and fills it, but for a page that
     /// was mapped for all of it.
     pub(crate) fn hashes(head: &[u8; Self::HEAD], version: Version, block: u64) -> Option<Hashes> {
         const ROUNDED: u64 = 4096 + 32;
-        let Extent { length, entries, step } = Extent::of(head, version)?;
-        let fills = length <= block && block - length < ROUNDED;
-        (fills && step == DICT_ENTRY).then_some(Hashes::OfDict(entries))
+        let extent = Extent::of(head, version)?;
+        extent.hashes().filter(|_| extent.fills(block, ROUNDED))
     }
 
     /// Key and value of an entry.
@@ -172,6 +176,15 @@ impl Extent {
             free.checked_add(used).filter(|entries| size >= 8 && (1..=size * 2 / 3).contains(entries))?;
         let length = begin + indices + entries * step;
         Some(Self { length, entries: begin + indices, step })
+    }
+
+    /// Whether a block is full of it but for less than so many bytes.
+    fn fills(&self, block: u64, rounded: u64) -> bool {
+        self.length <= block && block - self.length < rounded
+    }
+
+    fn hashes(&self) -> Option<Hashes> {
+        (self.step == DICT_ENTRY).then_some(Hashes::OfDict(self.entries))
     }
 }
 
@@ -306,13 +319,13 @@ mod tests {
     fn a_table_ends_where_its_entries_do_and_not_where_its_block_does() {
         // Eight places, five entries of 16 bytes, three taken: 32 + 8 + 80 bytes in a block of 128.
         let text = head([1, 3 | 3 << 8 | 1 << 16, 2, 3, 0]);
-        assert_eq!(Table::length(&text, Version(3, 12), 128), Some(120));
+        assert_eq!(Table::length(&text, Version(3, 12), 128), Some((120, None)));
         assert_eq!(Table::length(&text, Version(3, 12), 144), None, "it does not fill the block");
         assert_eq!(Table::length(&text, Version(3, 12), 112), None, "it does not fit the block");
         let general = head([1, 3 | 3 << 8, 5, 0, 0]);
-        assert_eq!(Table::length(&general, Version(3, 13), 160), Some(160));
+        assert_eq!(Table::length(&general, Version(3, 13), 160), Some((160, Some(Hashes::OfDict(40)))));
         let old = head([1, 8, 0x7f00_0000_1000, 4, 1]);
-        assert_eq!(Table::length(&old, Version(3, 10), 176), Some(168));
+        assert_eq!(Table::length(&old, Version(3, 10), 176).map(|found| found.0), Some(168));
         assert_eq!(
             Table::length(&head([1, 8, 0, 4, 2]), Version(3, 10), 176),
             None,

@@ -5,6 +5,7 @@ use crate::beside::Turn;
 use crate::edges::{Edges, Part};
 use crate::index::{Leads, POOL_HEAD, Pool, RAW, Slot, Tag, object_of, owner_of};
 use crate::links::{Lead, Links, Role, unmarked};
+use crate::names::Hashes;
 use crate::reader::{plausible, word};
 use crate::suspects::{MOST_FOUND, Place};
 use crate::tags::NONE;
@@ -158,19 +159,26 @@ impl Search {
     #[inline]
     fn raw(&mut self, around: Around<'_, '_>, block: &[u8], start: u64, from: Source) {
         let names = &around.types.names;
-        let table = || around.links.length(block, block.len() as u64).map(|length| length as usize);
         let (unused, end) = around.links.values(block).unwrap_or((0, block.len()));
         let gone = around.types.is_gone(block).then_some(0);
-        let length = gone.or_else(|| around.links.text_length(block)).or_else(table).unwrap_or(end);
+        let mut hashes: Option<Hashes> = None;
+        let length = gone.or_else(|| around.links.text_length(block)).unwrap_or_else(|| {
+            let found = around.links.small_table(block, block.len() as u64);
+            hashes = found.and_then(|(_, hashes)| hashes);
+            found.map_or(end, |(length, _)| length as usize)
+        });
         let words = block.get(unused & !7..length.min(block.len())).unwrap_or_default();
         for (number, stored) in words.as_chunks::<8>().0.iter().enumerate() {
             let stored = u64::from_le_bytes(*stored);
+            let offset = (unused / 8 + number) as u64 * 8;
+            if hashes.is_some_and(|hashes| hashes.is_at(offset)) {
+                continue;
+            }
             if plausible(stored)
                 && let Some(suspect) = names.get(stored)
                 && self.found.places.len() < MOST_FOUND
             {
-                let value = start + (unused / 8 + number + 1) as u64 * 8;
-                self.found.places.push(Place { suspect, value, table: start });
+                self.found.places.push(Place { suspect, value: start + offset + 8, table: start });
                 self.edges.iter_mut().for_each(|edges| edges.ask(from.id));
             }
             self.follow_beside(&around, &from, stored);
