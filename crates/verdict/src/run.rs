@@ -59,7 +59,7 @@ pub fn judge_recording(recording: &Recording) -> RunVerdict {
 #[derive(Clone, Copy)]
 struct Pace {
     by_steps: bool,
-    pace: f64,
+    bytes_per_step: f64,
     age: f64,
 }
 
@@ -221,14 +221,15 @@ impl LiveJudge {
         };
         let pace = |judged: &Judged| {
             let forecast = judged.verdict.forecast.filter(|_| judged.grows && lives(&judged.key))?;
-            let pace = judged.verdict.floor.bytes_per_step;
-            Some(Pace { by_steps: forecast.at_step.is_some(), pace, age: age(&judged.key) })
+            let bytes_per_step = judged.verdict.floor.bytes_per_step;
+            Some(Pace { by_steps: forecast.at_step.is_some(), bytes_per_step, age: age(&judged.key) })
         };
         let paces: Vec<Option<Pace>> = each.iter().map(pace).collect();
         for (judged, pace) in each.iter_mut().zip(&paces) {
             let Some((own, track)) = pace.zip(self.tracks.get(&judged.key)) else { continue };
             let beside = paces.iter().flatten().filter(|other| other.goes_on_beside(&own));
-            let (others, own) = (beside.map(|other| other.pace).sum::<f64>() - own.pace, own.pace);
+            let own = own.bytes_per_step;
+            let others = beside.map(|other| other.bytes_per_step).sum::<f64>() - own;
             if others > COUNTS * own {
                 *judged = self.process_verdict(judged.key, track, role(&judged.key), others);
                 let line = format!(
