@@ -74,7 +74,9 @@ pub(crate) struct Ground<'a, 'b> {
     pub(crate) tables: &'b Frontier,
     /// What is resident of all blocks.
     pub(crate) resident: &'b Resident,
-    /// Memory of no allocator: frames of running functions lie there.
+    /// Where frames of running functions may lie (3.11 and later).
+    pub(crate) frames: &'b [(u64, u64)],
+    /// Memory of no allocator.
     pub(crate) outside: &'b [(u64, u64)],
     pub(crate) code_type: Option<u64>,
     /// Bytes the search for ways may read.

@@ -12,6 +12,9 @@ const MAGIC: &[u8; 16] = b"lowtide dump 1\n\0";
 /// Names longer than this are no names.
 const LONGEST_NAME: u64 = 4096;
 
+/// No program has memory from here on: so nobody who goes on from an address has to fear its end.
+const HIGHEST: u64 = 1 << 56;
+
 /// Why bytes are not a dump.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum DumpError {
@@ -21,8 +24,8 @@ pub enum DumpError {
     /// Shorter than it says.
     #[error("the dump ends too early")]
     Short,
-    /// Out of order or overlapping.
-    #[error("the dump has ranges that overlap or run backwards")]
+    /// Out of order, overlapping, or where no program has memory.
+    #[error("the dump has ranges that overlap, run backwards or lie too high")]
     Order,
 }
 
@@ -122,7 +125,7 @@ impl Dump {
         for _ in 0..input.number()? {
             let (start, length) = (input.number()?, input.number()?);
             let end = start.checked_add(length).ok_or(DumpError::Order)?;
-            if start < free || length > bytes.len() as u64 {
+            if start < free || length > bytes.len() as u64 || end > HIGHEST {
                 return Err(DumpError::Order);
             }
             dump.runs.push((start, at, at + length as usize));

@@ -54,7 +54,7 @@ impl Running {
     pub(crate) fn find(ground: &Ground<'_, '_>) -> Self {
         let mut found = Self::default();
         if ground.types.version >= Version(3, 11) {
-            found.stacks = live_stacks(ground.reader, ground.index, ground.outside);
+            found.stacks = live_stacks((ground.reader, ground.index), ground.frames, ground.outside);
             let mut window = Window::new(64 << 10);
             for range in &found.stacks {
                 window.words(ground.reader, *range, |at, stored| {
@@ -101,16 +101,15 @@ impl Running {
             let mut met = Vec::new();
             window.words(ground.reader, range, |_, stored| {
                 let target = ground.links.target(ground.index, stored & !3);
-                met.extend(target.filter(|slot| is_waiting(ground, *slot)));
+                let waiting = target.filter(|slot| is_waiting(ground, *slot));
+                met.extend(waiting.filter(|slot| seen.len() < MOST_WAITING && seen.insert(slot.id)));
             });
             for slot in met {
-                if seen.len() < MOST_WAITING && seen.insert(slot.id) {
-                    // One of them may work with another.
-                    ranges.push((slot.start, slot.end));
-                    window.words(ground.reader, (slot.start, slot.end), |at, stored| {
-                        found.frames.extend(frame_at(ground, at, stored & !3));
-                    });
-                }
+                // One of them may work with another.
+                ranges.push((slot.start, slot.end));
+                window.words(ground.reader, (slot.start, slot.end), |at, stored| {
+                    found.frames.extend(frame_at(ground, at, stored & !3));
+                });
             }
         }
         found

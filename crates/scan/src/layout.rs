@@ -39,12 +39,14 @@ pub(crate) struct Layout {
     pub(crate) resident: Resident,
     /// Thread stacks: start and end.
     pub(crate) stacks: Vec<(u64, u64)>,
+    /// Pieces in which Python (3.11 on) keeps frames of running functions, ascending.
+    pub(crate) frames: Vec<(u64, u64)>,
     /// A `[heap]` that is none of glibc's.
     pub(crate) strange_heap: bool,
 }
 
 impl Layout {
-    /// Resident anonymous memory of no region, up to a bound: frames of running functions are there.
+    /// Resident anonymous memory of no region, up to a bound: the data of a library may go on there.
     pub(crate) fn outside(&self) -> Vec<(u64, u64)> {
         const MOST: u64 = 64 << 20;
         let mut known = self.regions.iter().map(|region| match region {
@@ -114,11 +116,21 @@ pub(crate) fn is_shared_memory(mapping: &Mapping) -> bool {
     mapping.shared && (is_in_memory(mapping) || mapping.inode == 0)
 }
 
+/// What Python may have put into memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Expected {
+    /// Bytes of a pool, where its own allocator has some.
+    pub(crate) pool: Option<u64>,
+    /// Whether it keeps frames in pieces of their own.
+    pub(crate) frames: bool,
+}
+
 /// Goes over all mappings.
-pub(crate) fn layout(reader: &Reader<'_>, facts: &Facts, pool: Option<u64>) -> Layout {
+pub(crate) fn layout(reader: &Reader<'_>, facts: &Facts, expected: Expected) -> Layout {
     let mut found = Layout::default();
     let mappings = reader.memory().mappings();
-    let mut finder = Finder { reader, pool, heads: Heads::default(), behind_nothing: 0, found: &mut found };
+    let mut finder =
+        Finder { reader, expected, heads: Heads::default(), behind_nothing: 0, found: &mut found };
     let mut stretch = Stretch::default();
     for (at, mapping) in mappings.iter().enumerate() {
         let guard = at.checked_sub(1).map(|before| &mappings[before]);
@@ -145,7 +157,7 @@ pub(crate) fn layout(reader: &Reader<'_>, facts: &Facts, pool: Option<u64>) -> L
 
 struct Finder<'a, 'b> {
     reader: &'a Reader<'a>,
-    pool: Option<u64>,
+    expected: Expected,
     heads: Heads,
     /// The page behind one on which nothing was found.
     behind_nothing: u64,
@@ -256,7 +268,7 @@ impl Finder<'_, '_> {
             self.found.regions.push(Region::Single(at, next));
             return Some(next);
         }
-        let pool = self.pool.filter(|size| at.is_multiple_of(*size) && at + size <= end);
+        let pool = self.expected.pool.filter(|size| at.is_multiple_of(*size) && at + size <= end);
         match pool.filter(|size| PoolHead::read(&head, at, *size).is_some()) {
             Some(size) => {
                 let next = self.same_arena(&head, at, here, size) + size;
@@ -264,7 +276,11 @@ impl Finder<'_, '_> {
                 self.found.regions.extend(places.map(|address| Region::Pool(Place { address, size })));
                 Some(next)
             }
-            None => self.pool.and_then(|_| frames(&head, at, end)),
+            None => {
+                let stop = self.frames(&head, at, end)?;
+                self.found.frames.push((at, stop));
+                Some(stop)
+            }
         }
     }
 
@@ -301,11 +317,15 @@ impl Finder<'_, '_> {
         if at >= end || self.reader.fill(at, &mut head) < head.len() {
             return true;
         }
-        let python =
-            |size: u64| PoolHead::read(&head, at, size).is_some() || frames(&head, at, end).is_some();
-        self.pool.is_some_and(python)
+        self.expected.pool.is_some_and(|size| PoolHead::read(&head, at, size).is_some())
+            || self.frames(&head, at, end).is_some()
             || own_mapping(&head, at, end).is_some()
             || self.thread_heap(&head, at, end).is_some()
+    }
+
+    /// Where a piece with frames ends, if one begins at `at`.
+    fn frames(&self, head: &[u8], at: u64, end: u64) -> Option<u64> {
+        if self.expected.frames { frames(head, at, end) } else { None }
     }
 
     fn thread_heap(&self, head: &[u8], at: u64, end: u64) -> Option<Heap> {
@@ -443,7 +463,7 @@ mod tests {
                     Mapping { start: AT, end, readable: true, writable: true, ..Mapping::default() };
                 let mut dump = Dump::new(vec![mapping]);
                 assert!(dump.push(AT, &bytes));
-                let found = layout(&Reader::new(&dump), &Facts::default(), None);
+                let found = layout(&Reader::new(&dump), &Facts::default(), Expected::default());
                 let [Region::Heap(heap)] = found.regions[..] else { panic!("{:?}", found.regions) };
                 assert_eq!((heap.first - AT, heap.arena), (first - AT, AT + info), "{info} {arena:x?}");
             }
@@ -479,7 +499,7 @@ mod tests {
             assert!(dump.push(at, &bytes));
         }
         let reader = Reader::new(&dump);
-        let found = layout(&reader, &Facts::default(), Some(SIZE));
+        let found = layout(&reader, &Facts::default(), Expected { pool: Some(SIZE), frames: true });
         let wanted = (START..).step_by(SIZE as usize).zip(&numbers).filter(|(_, number)| **number != 0);
         let wanted: Vec<Region> =
             wanted.map(|(address, _)| Region::Pool(Place { address, size: SIZE })).collect();
@@ -522,12 +542,15 @@ mod tests {
         };
         let mut dump = Dump::new(vec![mapping]);
         assert!(dump.push(START, &bytes));
-        let found = layout(&Reader::new(&dump), &Facts::default(), Some(FRAMES));
+        let expected = Expected { pool: Some(FRAMES), frames: true };
+        let found = layout(&Reader::new(&dump), &Facts::default(), expected);
         let first = START + PAGE;
         let second = first + BLOCK + FRAMES;
         let wanted = [Region::Single(first, first + BLOCK), Region::Single(second, second + BLOCK)];
         assert_eq!(found.regions, wanted);
-        let without = layout(&Reader::new(&dump), &Facts::default(), None);
+        let frames = [first + BLOCK, second + BLOCK];
+        assert_eq!(found.frames, frames.map(|start| (start, start + FRAMES)));
+        let without = layout(&Reader::new(&dump), &Facts::default(), Expected::default());
         assert!(without.regions.is_empty(), "without Python that is nothing: {:?}", without.regions);
     }
 }

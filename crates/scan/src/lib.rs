@@ -21,7 +21,6 @@ mod edges;
 mod frames;
 mod frontier;
 mod gradients;
-mod hashes;
 mod heap;
 mod index;
 mod layout;

@@ -18,6 +18,8 @@ const SET: (usize, usize) = (32, 40);
 const LIST_END: u64 = 40;
 const DICT_END: u64 = 48;
 const SET_END: u64 = 200;
+/// Where in a set those entries are.
+const SMALL_SET: u64 = 64;
 /// Where a class has its flags: a number that looks like an address where the heap is low, as in a program that is not relocatable.
 const TYPE_FLAGS: u64 = 168;
 /// How long the head of an instance's values can be: a byte for each of up to thirty, and two.
@@ -107,6 +109,13 @@ impl Role {
     }
 }
 
+/// Words by which a block holds others, and which of them hold nothing: the hashes of keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Holding {
+    pub(crate) range: (u64, u64),
+    pub(crate) hashes: Option<Hashes>,
+}
+
 /// Containers that keep their entries in a block that moves when they grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Container {
@@ -121,10 +130,11 @@ impl Lead {
         let skip = types.skip() as u64;
         let (head, from, to) = if found.leads { found.pointers(WHOLE, types.version) } else { (0, 0, 0) };
         let is = |kind: Option<u64>| kind.is_some_and(|kind| found.address == kind || found.base == kind);
+        let is_set = special.sets.into_iter().any(is);
         let table = match found.family() {
             Family::List => Container::List,
             Family::Dict => Container::Dict,
-            Family::Other if is(special.set) => Container::Set,
+            Family::Other if is_set => Container::Set,
             Family::Int | Family::Tuple | Family::Bytes | Family::Str | Family::Type | Family::Other => {
                 Container::None
             }
@@ -166,11 +176,6 @@ impl Lead {
     /// Whether objects of the type keep their entries in a block that moves.
     pub(crate) fn is_container(&self) -> bool {
         self.table != Container::None
-    }
-
-    /// Whether the hashes of their keys lie between their entries.
-    pub(crate) fn has_hashes(&self) -> bool {
-        matches!(self.table, Container::Dict | Container::Set)
     }
 
     /// Whether that is a dict.
@@ -232,7 +237,8 @@ fn parts(
 /// Types whose objects lead to others in their own way.
 #[derive(Clone, Copy, Debug)]
 struct Special {
-    set: Option<u64>,
+    /// Sets, and those that never change.
+    sets: [Option<u64>; 2],
     weak: Option<u64>,
     code: Option<u64>,
 }
@@ -250,7 +256,7 @@ impl Links {
     pub(crate) fn new(types: &Types<'_>, facts: &Facts) -> Self {
         let symbol = |name: &str| facts.symbol(name);
         let special = Special {
-            set: symbol("PySet_Type"),
+            sets: ["PySet_Type", "PyFrozenSet_Type"].map(symbol),
             weak: symbol("_PyWeakref_RefType"),
             code: symbol("PyCode_Type"),
         };
@@ -327,10 +333,21 @@ impl Links {
                 let head = block.get(self.skip as usize..)?.first_chunk()?;
                 Table::hashes(head, self.version, size.saturating_sub(self.overhead))?
             }
-            Container::Set => Hashes::OF_SET,
+            Container::Set => Hashes::OF_SET.filter_size(size.saturating_sub(self.overhead))?,
             Container::List | Container::None => return None,
         };
         Some(hashes.behind(self.skip))
+    }
+
+    /// Where the entries of a container have the hashes of their keys, whose table is there now.
+    pub(crate) fn hashes_now(&self, reader: &Reader<'_>, lead: &Lead, table: u64) -> Option<Hashes> {
+        match lead.table {
+            Container::Dict => Table::read(reader, self.version, table)
+                .filter(|table| table.key > 0)
+                .map(|_| Hashes::OF_ENTRIES),
+            Container::Set => Some(Hashes::OF_SET),
+            Container::List | Container::None => None,
+        }
     }
 
     /// Where a text ends that a block begins with which is no object: what is behind it is left from before.
@@ -443,7 +460,7 @@ impl Links {
         (reader, index): (&Reader<'_>, &Index),
         window: &mut Window,
         slot: Slot,
-    ) -> [Option<(u64, u64)>; 3] {
+    ) -> [Option<Holding>; 3] {
         match object_of(index.tag(slot.id)).and_then(|kind| self.get(kind)) {
             Some(lead) if !lead.holds => [None; 3],
             Some(lead) => {
@@ -452,9 +469,21 @@ impl Links {
                 let need = HEAD.min(slot.end.saturating_sub(at) as usize);
                 let bytes = window.at(reader, at, need, u64::MAX).filter(|_| lead.is_container());
                 let now = bytes.and_then(|bytes| self.table_now(reader, bytes, (slot, lead)));
-                [Some(head), Some(body), now.map(|(_, entries)| entries)]
+                let now =
+                    now.map(|(table, range)| Holding { range, hashes: self.hashes_now(reader, lead, table) });
+                // A set has its first entries in itself; what is behind those is of a class that is derived.
+                let begin = (slot.start + lead.at + SMALL_SET).saturating_sub(body.0);
+                let plain = lead.table == Container::Set && body.1 <= slot.start + lead.at + SET_END;
+                let hashes = plain.then(|| Hashes::OF_SET.behind(begin));
+                [Some(Holding { range: head, hashes: None }), Some(Holding { range: body, hashes }), now]
             }
-            None => [Some((slot.start, slot.end & !7)), None, None],
+            None => {
+                let mut first = [0; HEAD];
+                let owner = owner_of(index.tag(slot.id));
+                let owner = owner.filter(|_| reader.cached(slot.start, &mut first));
+                let hashes = owner.and_then(|kind| self.hashes(kind, &first, slot.end - slot.start));
+                [Some(Holding { range: (slot.start, slot.end & !7), hashes }), None, None]
+            }
         }
     }
 }

@@ -90,8 +90,15 @@ pub struct PythonFacts {
 
 /// The symbols of libpython (or of a static executable) a scan can use. Only the first one matters for counting;
 /// the rest help to name frames and modules.
-pub const SYMBOLS: [&str; 6] =
-    ["PyType_Type", "PyCode_Type", "PyFrame_Type", "PyModule_Type", "_PyWeakref_RefType", "PySet_Type"];
+pub const SYMBOLS: [&str; 7] = [
+    "PyType_Type",
+    "PyCode_Type",
+    "PyFrame_Type",
+    "PyModule_Type",
+    "_PyWeakref_RefType",
+    "PySet_Type",
+    "PyFrozenSet_Type",
+];
 
 /// What is known about the target besides its pages.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -45,7 +45,8 @@ impl Moved {
                     let mut led = false;
                     let each = |below| led |= below == seen.id;
                     graph.below((slot.id, What::Object), (Words::All, |_| true), &mut cursors, each);
-                    led
+                    // What led nowhere that matters, as nearly all small ones do, has no list.
+                    led || graph.lists.number(slot.id).is_none()
                 };
                 if Links::table(head, (slot, lead)).is_none_or(|(table, _)| known(table)) {
                     return;

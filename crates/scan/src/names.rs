@@ -14,6 +14,8 @@ pub(crate) const DICT_USED: u64 = 16;
 pub(crate) const DICT_KEYS: u64 = 32;
 pub(crate) const DICT_VALUES: u64 = 40;
 
+/// What a block may have behind a table, less than: a page, where it has a mapping of its own, and what is too little for another block.
+const ROUNDED_TO_PAGE: u64 = 4096 + 32;
 /// Bytes of an entry that has the hash of its key, in a dict and in a set.
 const DICT_ENTRY: u64 = 24;
 const SET_ENTRY: u64 = 16;
@@ -104,9 +106,8 @@ impl Table {
     /// Where in a block the hashes of keys are, if it begins with a keys object that has some and fills it, but for a page that
     /// was mapped for all of it.
     pub(crate) fn hashes(head: &[u8; Self::HEAD], version: Version, block: u64) -> Option<Hashes> {
-        const ROUNDED: u64 = 4096 + 32;
         let extent = Extent::of(head, version)?;
-        extent.hashes().filter(|_| extent.fills(block, ROUNDED))
+        extent.hashes().filter(|_| extent.fills(block, ROUNDED_TO_PAGE))
     }
 
     /// Key and value of an entry.
@@ -127,6 +128,12 @@ pub(crate) enum Hashes {
 impl Hashes {
     pub(crate) const OF_ENTRIES: Self = Self::OfDict(0);
     pub(crate) const OF_SET: Self = Self::OfSet(8);
+
+    /// The same, if a block of so many bytes can be the table of a set: its places are a power of two.
+    pub(crate) fn filter_size(self, block: u64) -> Option<Self> {
+        let table = 1_u64.checked_shl(block.checked_ilog2()?)?;
+        (block - table < ROUNDED_TO_PAGE).then_some(self)
+    }
 
     /// The same further on by so many bytes.
     pub(crate) fn behind(self, bytes: u64) -> Self {

@@ -10,7 +10,7 @@ use crate::claims::place;
 use crate::climb::{Ground, object_at};
 use crate::index::{FREE, Slot, object_of, owner_of};
 use crate::links::{HEAD, Lead, Role, unmarked};
-use crate::names::{DICT_VALUES, Hashes, Table};
+use crate::names::DICT_VALUES;
 use crate::natives::Place;
 use crate::reader::{Window, plausible, word};
 use crate::types::{Family, Type};
@@ -185,25 +185,13 @@ impl<'a, 'b, 'c> Reach<'a, 'b, 'c> {
         }
         if let Some((table, entries)) = self.ground.links.table_now(self.ground.reader, &head, (slot, lead)) {
             self.take(table);
-            let hash = self.hash_in(lead, table);
-            let is_hash = |at: u64| hash.is_some_and(|hashes| hashes.is_at(at - entries.0));
+            let hashes = self.ground.links.hashes_now(self.ground.reader, lead, table);
+            let is_hash = |at: u64| hashes.is_some_and(|hashes| hashes.is_at(at - entries.0));
             self.each_at(entries, |reach, at, stored| {
                 if !is_hash(at) {
                     reach.entry(stored);
                 }
             });
-        }
-    }
-
-    /// Where the entries of a table have the hashes of their keys, which may be addresses.
-    fn hash_in(&self, lead: &Lead, table: u64) -> Option<Hashes> {
-        match (lead.has_hashes(), lead.is_dict()) {
-            (false, _) => None,
-            (true, false) => Some(Hashes::OF_SET),
-            (true, true) => {
-                let table = Table::read(self.ground.reader, self.ground.types.version, table)?;
-                (table.key > 0).then_some(Hashes::OF_ENTRIES)
-            }
         }
     }
 

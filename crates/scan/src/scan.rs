@@ -3,7 +3,7 @@
 use crate::climb::{self, Ground};
 use crate::contents::{Contents, contents};
 use crate::edges::Graph;
-use crate::layout::{Layout, layout};
+use crate::layout::{Expected, Layout, layout};
 use crate::links::Links;
 use crate::mapped::mapped;
 use crate::mappings;
@@ -40,14 +40,10 @@ const LOOKS: usize = 2;
 pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
     let reader = Reader::new(memory);
     let python = Interpreter::find(&reader, facts);
-    let pool = python.as_ref().filter(|python| python.pools).map(|python| python.version.pool_bytes());
-    let layout = layout(&reader, facts, pool);
-    let (version, type_type) =
-        python.as_ref().map_or((Version(0, 0), 0), |python| (python.version, python.type_type));
-    let skip = if debug_hooks(facts) { DEBUG_HEAD } else { 0 };
-    let mut types = Types::new(&reader, version, type_type, skip);
-    let mut links = Links::new(&types, facts);
+    let layout = layout(&reader, facts, python.as_ref().map(Interpreter::expected).unwrap_or_default());
     let resident = layout.resident.total();
+    let mut types = types(&reader, facts, (python.as_ref(), resident));
+    let mut links = Links::new(&types, facts);
     let remember = (settings.climbs > 0).then_some(settings.most_own_bytes.0 / 2);
     let limit = reader.effort().saturating_add(resident.saturating_mul(OWN_READS));
     let mut search = Search::new(remember, settings.most_own_bytes.0, limit, Samples::new(settings));
@@ -67,6 +63,7 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
         links: &links,
         tables: &owned.tables,
         resident: &layout.resident,
+        frames: &layout.frames,
         outside: &outside,
         most_read: layout.resident.total().saturating_mul(CLIMB_READS),
         code_type: facts.symbol("PyCode_Type"),
@@ -100,6 +97,20 @@ pub fn scan(memory: &dyn Memory, facts: &Facts, settings: &Settings) -> Scan {
     scan
 }
 
+/// No types yet; of Python all that has to be known to tell them.
+fn types<'a>(
+    reader: &'a Reader<'a>,
+    facts: &Facts,
+    (python, resident): (Option<&Interpreter>, u64),
+) -> Types<'a> {
+    let (version, type_type) = python.map_or((Version(0, 0), 0), |python| (python.version, python.type_type));
+    let skip = if debug_hooks(facts) { DEBUG_HEAD } else { 0 };
+    let mut types = Types::new(reader, version, type_type, skip);
+    let heap = reader.memory().mappings().iter().find(|map| map.name == "[heap]").map(|map| map.start);
+    types.within(facts.rss_bytes().0.max(resident).saturating_add(facts.swap_bytes.0), heap);
+    types
+}
+
 /// Who holds the types that matter, and the memory it took to find out.
 fn holders(
     ground: &Ground<'_, '_>,
@@ -124,7 +135,7 @@ fn holders(
             break;
         }
         let ways = begun.ways(ground, &tree, settings.levels);
-        let seeming = ways.hashes(ground);
+        let seeming = ways.hashes();
         if !seeming.is_empty() && hashes < HASHES {
             // Not a holder at all, whatever is found instead.
             (searches, hashes) = (searches - 1, hashes + 1);
@@ -184,6 +195,13 @@ impl Interpreter {
             && !facts.python_malloc.as_deref().is_some_and(|name| name.starts_with("malloc"));
         let report = Python { version: format!("{}.{}", version.0, version.1), found };
         Some(Self { version, type_type, pools, report })
+    }
+}
+
+impl Interpreter {
+    fn expected(&self) -> Expected {
+        let pool = self.pools.then(|| self.version.pool_bytes());
+        Expected { pool, frames: self.version >= Version(3, 11) }
     }
 }
 

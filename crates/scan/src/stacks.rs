@@ -5,7 +5,7 @@
 //! chunk says its own size, so the record is recognised wherever it lies.
 
 use crate::index::{Home, Index, RAW, owner_of};
-use crate::reader::{Reader, Window, plausible, word};
+use crate::reader::{Reader, Window, plausible};
 
 /// Bytes of a chunk's head: the chunk before, its size, its top when a newer one was begun.
 const HEAD: u64 = 24;
@@ -14,29 +14,40 @@ const MOST_CHUNKS: usize = 1024;
 /// Sizes a thread's record can have.
 const RECORD: std::ops::Range<u64> = 200..8192;
 
-/// The parts of all threads' stacks that are in use.
-pub(crate) fn live_stacks(reader: &Reader<'_>, index: &Index, outside: &[(u64, u64)]) -> Vec<(u64, u64)> {
+/// The parts of all threads' stacks that are in use: those that begin with one of `chunks`. What belongs to no allocator is `outside`.
+pub(crate) fn live_stacks(
+    (reader, index): (&Reader<'_>, &Index),
+    chunks: &[(u64, u64)],
+    outside: &[(u64, u64)],
+) -> Vec<(u64, u64)> {
     let mut found = Vec::new();
     let mut window = Window::new(64 << 10);
+    // Where all of them are known, no record of a thread is missing.
+    let over = |found: &[(u64, u64)]| {
+        chunks.iter().all(|chunk| found.iter().any(|(start, _)| *start == chunk.0 + HEAD))
+    };
     // The first thread's record is in the interpreter's static data, the others are blocks.
     let data = reader.memory().mappings().iter().filter(|map| map.readable && map.writable && !map.shared);
     let python =
         data.filter(|map| map.inode != 0 && map.name.contains("python") && map.end - map.start < 64 << 20);
-    for map in python {
+    for map in python.filter(|_| !chunks.is_empty()) {
         let runs = reader.memory().present(map.start, map.end);
-        runs.iter().for_each(|range| search(reader, &mut window, *range, outside, &mut found));
+        runs.iter().for_each(|range| search(reader, &mut window, *range, chunks, &mut found));
     }
-    outside.iter().for_each(|range| search(reader, &mut window, *range, outside, &mut found));
-    let known = |chunk: &u64| found.iter().any(|(start, _)| *start == chunk + HEAD);
-    if chunks(reader, &mut window, outside).iter().all(known) {
-        return sorted(found);
+    if !over(&found) {
+        index.for_each(|slot, tag, home| {
+            let raw = tag == RAW || owner_of(tag).is_some();
+            if raw && home == Home::Heap && RECORD.contains(&(slot.end - slot.start)) {
+                search(reader, &mut window, (slot.start, slot.end), chunks, &mut found);
+            }
+        });
     }
-    index.for_each(|slot, tag, home| {
-        let raw = tag == RAW || owner_of(tag).is_some();
-        if raw && home == Home::Heap && RECORD.contains(&(slot.end - slot.start)) {
-            search(reader, &mut window, (slot.start, slot.end), outside, &mut found);
+    for range in outside {
+        if over(&found) {
+            break;
         }
-    });
+        search(reader, &mut window, *range, chunks, &mut found);
+    }
     sorted(found)
 }
 
@@ -46,27 +57,11 @@ fn sorted(mut found: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     found
 }
 
-/// Pages that begin as a chunk does. Where all of them are known, no record of a thread is missing.
-fn chunks(reader: &Reader<'_>, window: &mut Window, outside: &[(u64, u64)]) -> Vec<u64> {
-    let pages = outside.iter().flat_map(|(start, end)| start.div_ceil(4096)..end / 4096);
-    let mut found = Vec::new();
-    for page in pages.map(|number| number * 4096) {
-        let Some(head) = window.at(reader, page, HEAD as usize, u64::MAX) else { continue };
-        let (before, size, top) = (word(head, 0), word(head, 8), word(head, 16));
-        let first = before == 0 || plausible(before) && before.is_multiple_of(4096);
-        let fits = (4096..=LARGEST).contains(&size) && size.is_multiple_of(4096) && top <= size / 8;
-        if first && fits && found.len() < MOST_CHUNKS {
-            found.push(page);
-        }
-    }
-    found
-}
-
 fn search(
     reader: &Reader<'_>,
     window: &mut Window,
     range: (u64, u64),
-    outside: &[(u64, u64)],
+    chunks: &[(u64, u64)],
     found: &mut Vec<(u64, u64)>,
 ) {
     let (mut chunk, mut top) = (0_u64, 0_u64);
@@ -74,7 +69,7 @@ fn search(
         let fits = chunk.is_multiple_of(4096) && plausible(chunk) && chunk + HEAD <= top && top <= limit;
         if fits
             && limit - chunk <= LARGEST
-            && inside(outside, chunk)
+            && chunks.binary_search_by_key(&chunk, |chunk| chunk.0).is_ok()
             && reader.word(chunk + 8) == Some(limit - chunk)
         {
             chain(reader, chunk, top, found);
@@ -92,9 +87,4 @@ fn chain(reader: &Reader<'_>, chunk: u64, top: u64, found: &mut Vec<(u64, u64)>)
         let filled = reader.word(before + 16).filter(|words| *words < LARGEST / 8);
         (chunk, top) = (before, before + HEAD + filled.unwrap_or(0) * 8);
     }
-}
-
-fn inside(ranges: &[(u64, u64)], address: u64) -> bool {
-    let after = ranges.partition_point(|range| range.0 <= address);
-    after.checked_sub(1).is_some_and(|at| address < ranges[at].1)
 }

@@ -260,6 +260,11 @@ impl<'a> Types<'a> {
         }
     }
 
+    /// All references to objects are within so many bytes of memory, and the heap begins there.
+    pub(crate) fn within(&mut self, bytes: u64, heap: Option<u64>) {
+        self.counting = self.counting.within(bytes, heap.unwrap_or(u64::MAX));
+    }
+
     /// The tag of a whole block at `at`, if it is an object; takes note of it.
     #[inline]
     pub(crate) fn object(&mut self, block: &[u8], at: u64, index: &Index) -> Option<Tag> {
@@ -559,6 +564,18 @@ mod tests {
         assert!(lives(Version(3, 12), 0xffff_ffff) && !lives(Version(3, 12), 1 << 32));
         assert!(lives(Version(3, 14), 0x0003_0000_c000_0000), "flags above the count");
         assert!(!lives(Version(3, 14), 0x7f12_3456_7890), "a link of a free list");
+        let within = |version, count| Counting::of(version).within(1 << 30, u64::MAX).lives(count);
+        for version in [9, 11, 12, 14].map(|minor| Version(3, minor)) {
+            assert!(within(version, 1) && within(version, 1 << 27) && !within(version, 0x4055_9010));
+        }
+        assert!(within(Version(3, 12), 0xffff_fff0) && within(Version(3, 14), 0x0003_0000_c000_0000));
+        assert!(!within(Version(3, 11), 0xffff_fff0), "more references than there is memory for");
+        assert!(
+            Counting::of(Version(3, 11)).within(100, 1).lives(1 << 20),
+            "some that were never given back"
+        );
+        let low = Counting::of(Version(3, 12)).within(1 << 34, 0x0210_0000);
+        assert!(low.lives(0x020f_ffff) && !low.lives(0x0210_0010) && low.lives(0xffff_ffff));
     }
 
     #[test]

@@ -3,9 +3,8 @@
 
 use crate::chain;
 use crate::climb::{Climb, Ground};
-use crate::hashes;
 use crate::index::{Slot, object_of};
-use crate::links::unmarked;
+use crate::links::{Holding, unmarked};
 use crate::reader::{Window, plausible};
 use crate::tree::Tree;
 use crate::types::Family;
@@ -19,7 +18,7 @@ pub(crate) struct Ways {
     above: FxHashMap<u32, (Slot, u64)>,
     /// Where a long chain goes on near its upper end.
     skipped: FxHashMap<u32, Slot>,
-    /// Blocks that no other word of the one above leads to than one that could be the hash of a key.
+    /// Blocks that no other word of the one above leads to than one that is the hash of a key.
     hashed: FxHashSet<u32>,
     /// Blocks that the one above, told with them, led to when it was read first and no longer does: it moved its entries.
     lost: FxHashMap<u32, u32>,
@@ -91,14 +90,8 @@ impl Ways {
     }
 
     /// Words that some way goes through and that are hashes in a dict or a set: they hold nothing.
-    pub(crate) fn hashes(&self, ground: &Ground<'_, '_>) -> Vec<(u32, u32)> {
-        let seeming = |below: &u32| {
-            let (block, _) = self.above(*below)?;
-            let owner = self.owner(ground, block)?;
-            let lead = object_of(ground.index.tag(owner.id)).and_then(|kind| ground.links.get(kind))?;
-            lead.has_hashes().then_some((block.id, *below))
-        };
-        self.hashed.iter().filter_map(seeming).collect()
+    pub(crate) fn hashes(&self) -> Vec<(u32, u32)> {
+        self.hashed.iter().filter_map(|below| Some((self.above(*below)?.0.id, *below))).collect()
     }
 
     /// Words that some way goes through and that are left from before: behind the last entry of a list, whose table has room to
@@ -171,7 +164,7 @@ impl Ways {
         let mut missing = below;
         let filter = Filter::new(&missing);
         let parts = ground.links.holding((ground.reader, ground.index), window, slot);
-        for (start, end) in parts.into_iter().flatten() {
+        for Holding { range: (start, end), hashes } in parts.into_iter().flatten() {
             for from in (start..end).step_by(PIECE as usize) {
                 if missing.is_empty() {
                     return missing;
@@ -186,7 +179,7 @@ impl Ways {
                     if let Some(found) = hit.copied()
                         && ground.links.target(ground.index, address) == Some(found)
                     {
-                        if !hashes::may_be(ground, at, stored) {
+                        if !hashes.is_some_and(|hashes| hashes.is_at(at - start)) {
                             self.hashed.remove(&found.id);
                             missing.remove(place);
                         } else if !self.hashed.insert(found.id) {

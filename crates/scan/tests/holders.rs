@@ -182,7 +182,9 @@ fn beside_their_ids(name: &str) -> Vec<(String, String)> {
     let end = format!("list of 500 <- global {name} of module __main__");
     vec![
         (whole(&format!("{name} = [{fill}]\nseen = set(map(id, {name}))")), end.clone()),
-        (whole(&format!("{name} = [{fill}]\nmemo = {{id(one): True for one in {name}}}")), end),
+        (whole(&format!("{name} = [{fill}]\nmemo = {{id(one): True for one in {name}}}")), end.clone()),
+        (whole(&format!("{name} = [{fill}]\nseen = frozenset(map(id, {name}))")), end.clone()),
+        (whole(&format!("{name} = [{fill}]\nseen = [{{id(one)}} for one in {name}]")), end),
         (
             whole(&format!("{name} = {{id(one): one for one in [{fill}]}}")),
             format!("dict of 500 <- global {name} of module __main__"),
@@ -194,6 +196,41 @@ fn beside_their_ids(name: &str) -> Vec<(String, String)> {
             format!("local {name} of function fun{name}"),
         ),
     ]
+}
+
+/// What holds 20 MB of objects that have their own addresses beside them, as keys and values of a dict and as attributes.
+fn with_their_ids(name: &str) -> Vec<(String, String)> {
+    let whole = |body: &str| format!("{MALLINFO}\n{body}\ngc.collect(); say(); wait()\n");
+    let class = format!(
+        "class Of{name}:\n    def __init__(self, one):\n        self.one, self.number = one, id(one)"
+    );
+    let owners = format!("{name} = [Of{name}(bytearray(40_000)) for _ in range(500)]");
+    let by_attribute = format!("Of{name}.one <- list of 500 <- global {name} of module __main__");
+    vec![
+        (
+            whole(&format!(
+                "class Of{name}(bytearray):\n    __hash__ = object.__hash__\n{name} = {{one: id(one) for one in [Of{name}(40_000) for _ in range(500)]}}"
+            )),
+            format!("dict of 500 <- global {name} of module __main__"),
+        ),
+        (whole(&format!("{class}\n{owners}")), by_attribute.clone()),
+        // Dicts of their own, where instances have them only when asked for.
+        (
+            whole(&format!("{class}\n{owners}\nfor one in {name}: vars(one)")),
+            format!("list of 500 <- global {name} of module __main__"),
+        ),
+    ]
+}
+
+#[test]
+fn an_object_beside_a_number_that_is_its_address_is_held_by_what_has_both() {
+    for python in pythons() {
+        for (program, end) in with_their_ids(&random_name("held")) {
+            let scan = Target::start(&python, &program).scan();
+            let held = scan.holders.first().expect("bytearrays hold most");
+            assert!(held.text.contains(&end) && held.share > 0.9, "{}: {end}: {held:?}", python.display());
+        }
+    }
 }
 
 #[test]

@@ -42,8 +42,6 @@ const EQUAL_PERCENT: u64 = 60;
 const POOL: usize = 3;
 /// A process that grew by more than this many per cent since it was first seen is not flat.
 const FLAT_PERCENT: u64 = 50;
-/// So many lives of workers, one after the other, are no restarts of ranks that failed.
-const TURNS: usize = 5;
 
 /// Finds the role of every process, in the order given.
 pub fn roles(processes: &[Process], memory: &BTreeMap<ProcKey, Footprint>) -> Vec<RoleFound> {
@@ -77,8 +75,6 @@ struct Tree<'a> {
     held: Vec<Option<Footprint>>,
     parent: Vec<Option<usize>>,
     children: Vec<Vec<usize>>,
-    /// Whether workers were made again and again, one lot after the other.
-    in_turns: Vec<bool>,
 }
 
 impl<'a> Tree<'a> {
@@ -94,8 +90,7 @@ impl<'a> Tree<'a> {
             }
         }
         let held = processes.iter().map(|p| memory.get(&p.key).copied()).collect();
-        let in_turns = children.iter().map(|children| turns(processes, children) >= TURNS).collect();
-        Self { processes, held, parent, children, in_turns }
+        Self { processes, held, parent, children }
     }
 
     fn peak(&self, i: usize) -> u64 {
@@ -114,19 +109,12 @@ impl<'a> Tree<'a> {
     /// Forked without exec from a process that is itself at work: a worker, whoever it claims to be.
     ///
     /// Two forks are no workers: children that all hold far more than the parent (ranks forked by a launcher, a
-    /// daemon), and one that sends marks of its own. A pool that is made anew for each piece of work is one whatever it holds,
-    /// also where its workers are spawned: a launcher starts its ranks once, and a few times more if they fail.
+    /// daemon), and one that sends marks of its own.
     fn forked_worker(&self, i: usize) -> bool {
-        let Some(parent) = self.parent[i].filter(|_| is_made_by_parent(&self.processes[i])) else {
+        let Some(parent) = self.parent[i].filter(|_| !self.processes[i].execed) else {
             return false;
         };
         if self.marked(i) {
-            return false;
-        }
-        if self.in_turns[parent] {
-            return true;
-        }
-        if self.processes[i].execed {
             return false;
         }
         if self.marked(parent) {
@@ -304,26 +292,6 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Whether a process runs its parent's program: forked without exec, or spawned by Python's multiprocessing.
-fn is_made_by_parent(process: &Process) -> bool {
-    !process.execed || name_hint(process) == Some(Role::LoaderWorker)
-}
-
-/// How many of some children that run their parent's program lived one after the other.
-fn turns(processes: &[Process], children: &[usize]) -> usize {
-    let made = children.iter().map(|&child| &processes[child]).filter(|process| is_made_by_parent(process));
-    let mut lives: Vec<(Tick, Tick)> =
-        made.filter_map(|process| Some((process.died?, process.born))).collect();
-    lives.sort_unstable();
-    let (mut count, mut last) = (0, Tick::START);
-    for (died, born) in lives {
-        if born >= last && died > last {
-            (count, last) = (count + 1, died);
-        }
-    }
-    count
-}
-
 /// What the arguments suggest. Only ever a hint: it decides between kinds of worker, never who the trainer is.
 fn name_hint(process: &Process) -> Option<Role> {
     let says = |text: &str| process.argv.iter().any(|arg| arg.contains(text));
@@ -491,28 +459,6 @@ mod tests {
                 (Tick(second * 1_000_000_000), Some(Tick(second * 1_000_000_000 + 1)));
         }
         assert_eq!(job.roles()[0], Wrapper);
-    }
-
-    #[test]
-    fn a_pool_that_is_made_anew_for_each_piece_of_work_works_for_its_parent() {
-        for argv in [vec!["./x".into()], vec!["./x".into(), "--multiprocessing-fork".into()]] {
-            let mut job = Job::new();
-            let parent = job.add(0, true, 10);
-            for turn in 0..TURNS as u64 {
-                for _ in 0..2 {
-                    job.add(parent, argv.len() > 1, 40);
-                    let worker = job.processes.last_mut().unwrap();
-                    worker.argv.clone_from(&argv);
-                    (worker.born, worker.died) = (Tick(turn * 1000 + 1), Some(Tick(turn * 1000 + 999)));
-                }
-            }
-            let found = job.roles();
-            assert_eq!(found[0], Trainer, "{argv:?}");
-            assert!(found[1..].iter().all(|role| *role == LoaderWorker), "{argv:?} {found:?}");
-            // Ranks that a launcher started again after they failed.
-            job.processes.truncate(1 + 2 * 3);
-            assert_eq!(job.roles()[0], Wrapper, "{argv:?}");
-        }
     }
 
     #[test]

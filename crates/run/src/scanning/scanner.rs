@@ -51,12 +51,16 @@ pub enum ScanError {
 pub enum End {
     /// It got no more memory than it may take.
     Memory,
-    /// It used up its CPU time, or took too long.
+    /// It used up its CPU time.
     Time,
+    /// It took too long: minutes, on a machine that has no time for it.
+    Clock,
     /// It was killed: by the kernel when memory ran out, which takes it first, or by somebody.
     Killed,
     /// A mistake of ours.
     Failed,
+    /// Whoever waits for all processes of the job heard of it first.
+    Unheard,
 }
 
 impl End {
@@ -67,18 +71,21 @@ impl End {
                 "it needed more memory than it may take: a tenth of the process, and a quarter of what is left here"
             }
             Self::Time => "it used up the CPU time it may take",
+            Self::Clock => "it took too long: this machine has too little time for it",
             Self::Killed => {
                 "it was killed: when memory runs out the kernel takes the scan first, and never the job for it"
             }
             Self::Failed => "lowtide made a mistake",
+            Self::Unheard => "it was killed, or had too little memory or time",
         }
     }
 
-    fn of(status: std::io::Result<ExitStatus>) -> Self {
-        let signal = status.ok().and_then(|status| status.signal()).and_then(|signal| signal.try_into().ok());
-        match signal {
+    fn of(status: Option<ExitStatus>) -> Self {
+        let Some(status) = status else { return Self::Unheard };
+        match status.signal().and_then(|signal| signal.try_into().ok()) {
             Some(Signal::SIGABRT) => Self::Memory,
-            Some(Signal::SIGPROF | Signal::SIGXCPU | Signal::SIGALRM) => Self::Time,
+            Some(Signal::SIGPROF | Signal::SIGXCPU) => Self::Time,
+            Some(Signal::SIGALRM) => Self::Clock,
             Some(Signal::SIGKILL | Signal::SIGTERM) => Self::Killed,
             _ => Self::Failed,
         }
@@ -183,9 +190,13 @@ impl Scanner {
                 Ok(length) => self.said.extend_from_slice(&buffer[..length]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
-                Err(_) => break,
+                Err(_) => {
+                    let _ = self.child.kill();
+                    break;
+                }
             }
             if self.said.len() > MOST_BYTES {
+                let _ = self.child.kill();
                 break;
             }
         }
@@ -194,7 +205,7 @@ impl Scanner {
         Some(match serde_json::from_slice(&self.said) {
             Ok(Reply::Report(report)) => Ok(*report),
             Ok(Reply::Refused(refusal)) => Err(ScanError::Refused { pid, refusal }),
-            Err(_) => Err(ScanError::Ended { pid, end: End::of(self.child.wait()) }),
+            Err(_) => Err(ScanError::Ended { pid, end: End::of(self.child.wait().ok()) }),
         })
     }
 

@@ -22,27 +22,43 @@ impl PartialOrd for Version {
     }
 }
 
-/// Which bits of the word that counts references are 0 in an object that lives, and of which some are set.
+/// Which bits of the word that counts references are 0 in an object that lives, of which some are set, and how many references
+/// there can be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counting {
     unset: u64,
     some: u64,
+    most: u64,
 }
+
+/// From this number on an object never goes (3.12 and later).
+const NEVER_GO: u64 = 1 << 31;
+/// References take a word each; that many are believed however small a process is, because extensions forget to give some back.
+const LEAST_MOST: u64 = 1 << 20;
 
 impl Counting {
     pub(super) fn of(version: Version) -> Self {
         const LOW: u64 = 0xffff_ffff;
         match version {
             // 32 bits of count, 16 that stay 0, 16 of flags.
-            version if version >= Version(3, 14) => Self { unset: 0xffff << 32, some: LOW },
-            version if version >= Version(3, 12) => Self { unset: !LOW, some: LOW },
-            _ => Self { unset: u64::MAX << 33, some: u64::MAX },
+            version if version >= Version(3, 14) => Self { unset: 0xffff << 32, some: LOW, most: LOW },
+            version if version >= Version(3, 12) => Self { unset: !LOW, some: LOW, most: LOW },
+            _ => Self { unset: u64::MAX << 33, some: u64::MAX, most: u64::MAX },
         }
+    }
+
+    /// With all the memory that references can be in, and where the heap begins: of a program that is not relocatable that is so
+    /// low that its addresses would do for numbers of references.
+    pub(super) fn within(self, bytes: u64, heap: u64) -> Self {
+        Self { most: (bytes / 8).min(heap.saturating_sub(1)).max(LEAST_MOST), ..self }
     }
 
     #[inline]
     pub(super) fn lives(self, count: u64) -> bool {
-        count & self.unset == 0 && count & self.some != 0
+        let number = count & self.some;
+        count & self.unset == 0
+            && number != 0
+            && (number <= self.most || number >= NEVER_GO && self.some != u64::MAX)
     }
 }
 
@@ -63,7 +79,6 @@ impl Version {
 
     /// How many references there are to an object, by the word it counts them in; those that never go have no number.
     pub(crate) fn references(self, stored: u64) -> u64 {
-        const NEVER_GO: u64 = 1 << 31;
         let low = stored & 0xffff_ffff;
         match self {
             version if version < Version(3, 12) => stored,
