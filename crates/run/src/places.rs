@@ -55,6 +55,8 @@ pub(crate) struct Places {
     root: Root,
     own_pids: BTreeSet<u32>,
     cgroups: BTreeMap<Arc<str>, Place>,
+    /// The limit of the last cgroup that nobody of the job lives in any more.
+    left: Option<(Bytes, Arc<str>)>,
     host: Host,
     host_last: HostReading,
     host_thin: Thin<HostRow>,
@@ -80,6 +82,7 @@ impl Places {
             root,
             own_pids,
             cgroups: BTreeMap::new(),
+            left: None,
             host,
             host_last,
             host_thin: Thin::default(),
@@ -122,9 +125,11 @@ impl Places {
                 self.cgroups.insert(path.as_str().into(), Place::new(cgroups));
             }
         }
+        let left = &mut self.left;
         self.cgroups.retain(|path, place| {
             let stays = lived_in.contains(&**path);
             if !stays {
+                left.clone_from(&place.tight);
                 out.extend(place.farewell(now).map(Entry::Cgroup));
             }
             stays
@@ -218,7 +223,9 @@ impl Places {
     pub(crate) fn counters(&self) -> impl Iterator<Item = Counter> + Clone {
         let cgroups = self.cgroups.iter().filter_map(|(path, place)| place.counter(path));
         let gone = self.cgroups.values().find(|place| place.is_gone());
-        let limit = gone.and_then(|place| place.tight.clone());
+        // The last process of the job may have been taken off the list before its death was told.
+        let left = self.left.as_ref().filter(|_| self.cgroups.is_empty());
+        let limit = gone.and_then(|place| place.tight.as_ref()).or(left).cloned();
         let of_machine = |kills| Counter { place: OomPlace::Machine, kills, strangers: None, limit };
         cgroups.chain(self.host_last.oom_kills.known().map(of_machine))
     }
