@@ -265,23 +265,29 @@ impl Window {
     /// At least `need` bytes from `address` on, as many as are at hand; reads on, but never past `end`.
     #[inline]
     pub(crate) fn at(&mut self, reader: &Reader<'_>, address: u64, need: usize, end: u64) -> Option<&[u8]> {
-        self.skip_to(reader, address, need, end).map(|skip| &self.buffer[skip..self.length])
+        self.skip_to(reader, address, (need, need), end).map(|skip| &self.buffer[skip..self.length])
     }
 
-    /// The place in the buffer of at least `need` bytes from `address` on.
+    /// The place in the buffer of at least `need` bytes from `address` on. So many as `sure` will be asked for, if they are there.
     #[inline]
-    fn skip_to(&mut self, reader: &Reader<'_>, address: u64, need: usize, end: u64) -> Option<usize> {
+    fn skip_to(
+        &mut self,
+        reader: &Reader<'_>,
+        address: u64,
+        (need, sure): (usize, usize),
+        end: u64,
+    ) -> Option<usize> {
         let inside = address >= self.start
             && address.saturating_add(need as u64) <= self.start.saturating_add(self.length as u64);
         if !inside {
-            self.refill(reader, address, need, end);
+            self.refill(reader, address, (need, sure), end);
         }
         let skip = (address - self.start) as usize;
         (self.length.saturating_sub(skip) >= need).then_some(skip)
     }
 
     #[cold]
-    fn refill(&mut self, reader: &Reader<'_>, address: u64, need: usize, end: u64) {
+    fn refill(&mut self, reader: &Reader<'_>, address: u64, (need, sure): (usize, usize), end: u64) {
         let last = self.start.saturating_add(self.length as u64);
         let on = address >= self.start && address <= last.saturating_add(NEAR);
         if self.scattered == Scattered::Cached && !on && need <= PAGE - (address % PAGE as u64) as usize {
@@ -293,7 +299,7 @@ impl Window {
             }
         }
         self.ahead = if on { self.ahead * 2 } else { LEAST_AHEAD }.clamp(need, self.buffer.len().max(need));
-        let want = self.ahead.min(self.buffer.len()).min(end.saturating_sub(address) as usize);
+        let want = self.ahead.max(sure).min(self.buffer.len()).min(end.saturating_sub(address) as usize);
         self.start = address;
         self.length = reader.fill(address, &mut self.buffer[..want]);
     }
@@ -318,8 +324,8 @@ impl Window {
         let bound = bound.max(end);
         while at.saturating_add(8) <= end {
             let need = ((end - at).min(LEAST_AHEAD as u64) & !7) as usize;
-            let whole = self.skip_to(reader, at, need, bound);
-            let Some(skip) = whole.or_else(|| self.skip_to(reader, at, 8, bound)) else {
+            let whole = self.skip_to(reader, at, (need, (end - at) as usize), bound);
+            let Some(skip) = whole.or_else(|| self.skip_to(reader, at, (8, 8), bound)) else {
                 at = reader.next_page(at, end);
                 continue;
             };

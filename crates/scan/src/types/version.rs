@@ -29,6 +29,7 @@ pub(super) struct Counting {
     unset: u64,
     some: u64,
     most: u64,
+    never_go: u64,
 }
 
 /// From this number on an object never goes (3.12 and later).
@@ -39,11 +40,12 @@ const LEAST_MOST: u64 = 1 << 20;
 impl Counting {
     pub(super) fn of(version: Version) -> Self {
         const LOW: u64 = 0xffff_ffff;
+        let newer = Self { unset: !LOW, some: LOW, most: LOW, never_go: NEVER_GO };
         match version {
             // 32 bits of count, 16 that stay 0, 16 of flags.
-            version if version >= Version(3, 14) => Self { unset: 0xffff << 32, some: LOW, most: LOW },
-            version if version >= Version(3, 12) => Self { unset: !LOW, some: LOW, most: LOW },
-            _ => Self { unset: u64::MAX << 33, some: u64::MAX, most: u64::MAX },
+            version if version >= Version(3, 14) => Self { unset: 0xffff << 32, ..newer },
+            version if version >= Version(3, 12) => newer,
+            _ => Self { unset: u64::MAX << 33, some: u64::MAX, most: u64::MAX - 1, never_go: u64::MAX },
         }
     }
 
@@ -56,9 +58,8 @@ impl Counting {
     #[inline]
     pub(super) fn lives(self, count: u64) -> bool {
         let number = count & self.some;
-        count & self.unset == 0
-            && number != 0
-            && (number <= self.most || number >= NEVER_GO && self.some != u64::MAX)
+        // None at all is below zero, and that is more than there can be.
+        count & self.unset == 0 && (number.wrapping_sub(1) < self.most || number >= self.never_go)
     }
 }
 
