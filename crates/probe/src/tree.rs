@@ -252,6 +252,9 @@ fn is_start_of_fork(start: u64, told: u64) -> bool {
     start <= told + 1 && start + FORK_DELAY_TICKS >= told
 }
 
+/// Looks at a process that seems to be dead.
+const LOOKS: usize = 3;
+
 /// Listing /proc.
 impl Tree {
     fn list(&mut self, now: u64, changes: &mut Vec<Change>) {
@@ -269,17 +272,23 @@ impl Tree {
         while self.settle(&mut strangers, changes) {}
     }
 
+    /// A process is looked at more than once before it is called dead: while one of its threads calls exec and takes the place of
+    /// the first one, it is not there for a moment.
     fn bury_if_dead(&mut self, key: ProcKey, now: u64, changes: &mut Vec<Change>) -> bool {
-        let stat = match stat_of(&self.root, key.pid) {
-            Reading::Known(stat) if stat.start_ticks == key.start_ticks => Some(stat),
-            Reading::Known(_) | Reading::Gone => None,
-            // Not readable for another reason says nothing about its life.
-            Reading::Denied | Reading::Unsupported => return false,
-        };
-        if stat.is_some_and(|stat| !stat.is_dead()) {
-            return false;
+        let mut last = None;
+        for _ in 0..LOOKS {
+            last = match stat_of(&self.root, key.pid) {
+                Reading::Known(stat) if stat.start_ticks == key.start_ticks => Some(stat),
+                Reading::Known(_) | Reading::Gone => None,
+                // Not readable for another reason says nothing about its life.
+                Reading::Denied | Reading::Unsupported => return false,
+            };
+            if last.as_ref().is_some_and(|stat| !stat.is_dead()) {
+                return false;
+            }
+            std::thread::yield_now();
         }
-        self.leave(key, now, stat.and_then(|stat| stat.exit()), changes);
+        self.leave(key, now, last.and_then(|stat| stat.exit()), changes);
         true
     }
 
