@@ -14,8 +14,10 @@ pub(crate) const DICT_USED: u64 = 16;
 pub(crate) const DICT_KEYS: u64 = 32;
 pub(crate) const DICT_VALUES: u64 = 40;
 
-/// What a block may have behind a table, less than: a page, where it has a mapping of its own, and what is too little for another block.
-const ROUNDED_TO_PAGE: u64 = 4096 + 32;
+/// What a block may have behind a table, less than: what is too little for another block, and a page where it has a mapping of its
+/// own.
+const SLACK: u64 = 32;
+const ROUNDED_TO_PAGE: u64 = 4096 + SLACK;
 /// Bytes of an entry that has the hash of its key, in a dict and in a set.
 const DICT_ENTRY: u64 = 24;
 const SET_ENTRY: u64 = 16;
@@ -131,8 +133,10 @@ impl Hashes {
 
     /// The same, if a block of so many bytes can be the table of a set: its places are a power of two.
     pub(crate) fn filter_size(self, block: u64) -> Option<Self> {
+        const MAPPED: u64 = 64 << 10;
         let table = 1_u64.checked_shl(block.checked_ilog2()?)?;
-        (block - table < ROUNDED_TO_PAGE).then_some(self)
+        let rounded = if block < MAPPED { SLACK } else { ROUNDED_TO_PAGE };
+        (block - table < rounded).then_some(self)
     }
 
     /// The same further on by so many bytes.
@@ -318,6 +322,9 @@ mod tests {
         assert_eq!(Table::hashes(&general, Version(3, 13), 160 + 8192), None, "it does not fill the block");
         let text = head([1, 3 | 3 << 8 | 1 << 16, 2, 3, 0]);
         assert_eq!(Table::hashes(&text, Version(3, 12), 128), None, "keys that are all texts have none here");
+        let sized = |block| Hashes::OF_SET.filter_size(block).is_some();
+        assert!(sized(512) && sized(2048 + 24) && sized((1 << 20) + 4096) && !sized(0));
+        assert!(!sized(2048 + 40) && !sized(6000) && !sized(3 << 19), "no table of a set has such a size");
         let found: Vec<u64> = (0..48).step_by(8).filter(|at| Hashes::OF_SET.behind(16).is_at(*at)).collect();
         assert_eq!(found, [24, 40]);
     }
