@@ -85,20 +85,20 @@ pub(crate) fn read_pool(
         return PoolRead::Torn;
     }
     let size = head.block as usize;
-    let (mut at, blocks) = (address + POOL_HEAD, bytes[POOL_HEAD as usize..].chunks_exact(size));
-    let there = blocks.len().min(tags.tags.len());
-    for (number, block) in blocks.take(there).enumerate() {
-        let mut tag = tags.tags[number];
-        if tag == RAW
-            && let Some(found) = types.object(block, at, index)
-        {
-            tag = found;
-            tags.tags[number] = tag;
-        }
-        tags.count(tag);
+    let room = types.room_for_objects(head.block.into());
+    let mut at = address + POOL_HEAD;
+    let mut blocks = bytes[POOL_HEAD as usize..].chunks_exact(size);
+    tags.tell(|tag| {
+        // The last ones may not be there.
+        let (block, here) = (blocks.next(), at);
         at += size as u64;
-    }
-    (there..tags.tags.len()).for_each(|number| tags.count(tags.tags[number]));
+        match (block, room) {
+            (Some(block), Some(room)) if tag == RAW => {
+                types.object(block, (here, room), index).unwrap_or(RAW)
+            }
+            _ => tag,
+        }
+    });
     let absent = head.used_bytes().saturating_sub(bytes.len());
     PoolRead::Whole(head, if absent > size { absent as u64 } else { 0 })
 }

@@ -75,12 +75,18 @@ impl Group {
 }
 
 /// The tags of a pool's blocks, and how many have which, where those are few.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct PoolTags {
     pub(crate) tags: Vec<Tag>,
-    /// By their lowest bits.
-    counts: [(Tag, u32); COLOURS],
+    /// Those that there are, by their lowest bits.
+    kinds: [Tag; COLOURS],
     many: bool,
+}
+
+impl Default for PoolTags {
+    fn default() -> Self {
+        Self { tags: Vec::new(), kinds: [NONE; COLOURS], many: false }
+    }
 }
 
 impl PoolTags {
@@ -88,21 +94,24 @@ impl PoolTags {
     pub(crate) fn begin(&mut self, count: usize, tag: Tag) {
         self.tags.clear();
         self.tags.resize(count, tag);
-        (self.counts, self.many) = ([(0, 0); COLOURS], false);
+        (self.kinds, self.many) = ([NONE; COLOURS], false);
     }
 
-    /// One of them is counted.
+    /// Gives every block the tag that `tell` says of it, by the one it has.
     #[inline]
-    pub(crate) fn count(&mut self, tag: Tag) {
-        let place = &mut self.counts[usize::from(tag) % COLOURS];
-        self.many |= place.1 > 0 && place.0 != tag;
-        *place = (tag, place.1 + 1);
+    pub(crate) fn tell(&mut self, mut tell: impl FnMut(Tag) -> Tag) {
+        for tag in &mut self.tags {
+            *tag = tell(*tag);
+            let place = &mut self.kinds[usize::from(*tag) % COLOURS];
+            self.many |= (*place != *tag) & (*place != NONE);
+            *place = *tag;
+        }
     }
 
     /// The different tags; nothing where they are many.
     pub(crate) fn few(&self) -> Option<impl Iterator<Item = Tag>> {
-        let counts = (!self.many).then_some(&self.counts);
-        counts.map(|counts| counts.iter().filter(|(_, count)| *count > 0).map(|(tag, _)| *tag))
+        let kinds = (!self.many).then_some(&self.kinds);
+        kinds.map(|kinds| kinds.iter().copied().filter(|tag| *tag != NONE))
     }
 
     /// Whether a block has this tag.
@@ -114,7 +123,7 @@ impl PoolTags {
 impl From<&[Tag]> for PoolTags {
     fn from(tags: &[Tag]) -> Self {
         let mut all = Self { tags: tags.to_vec(), ..Self::default() };
-        tags.iter().for_each(|tag| all.count(*tag));
+        all.tell(|tag| tag);
         all
     }
 }

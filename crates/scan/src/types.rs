@@ -174,6 +174,8 @@ struct Known {
     tag: Tag,
     text: bool,
     leads: bool,
+    /// Whether nothing more is to be learnt from an object of it.
+    plain: bool,
 }
 
 impl Known {
@@ -186,14 +188,17 @@ impl Known {
         tag: FREE,
         text: false,
         leads: false,
+        plain: false,
     };
 
     fn new(kind: u32, found: &Type, version: Version) -> Self {
         let least = if found.family() == Family::Str { 0 } else { found.lead + found.basic };
         let (head, from, to) = found.pointers(u64::MAX, version);
         let words = u16::try_from(from).ok().zip(u16::try_from(to).ok());
+        let words = words.filter(|_| head == 0 && (least > 0 || from == to));
+        let learnt = found.leads || words.is_some_and(|(from, to)| from == to);
         Self {
-            words: words.filter(|_| head == 0 && (least > 0 || from == to)),
+            words,
             address: found.address,
             kind,
             tag: object_tag(kind),
@@ -201,6 +206,7 @@ impl Known {
             lead: found.lead as u8,
             text: found.compact_text,
             leads: found.leads,
+            plain: learnt && !found.compact_text,
         }
     }
 
@@ -222,7 +228,7 @@ pub(crate) struct Types<'a> {
     skip: usize,
     known: FxHashMap<u64, u32>,
     /// Quick answers, by address.
-    near: Vec<Known>,
+    near: Box<[Known; NEAR]>,
     pub(crate) all: Vec<Type>,
     /// Times that a type did not fit any more, and the first of each name where that happened.
     pub(crate) lost: u64,
@@ -239,7 +245,7 @@ const NONE: u32 = u32::MAX;
 
 impl<'a> Types<'a> {
     pub(crate) fn new(reader: &'a Reader<'a>, version: Version, type_type: u64, skip: usize) -> Self {
-        let near = vec![Known::NOTHING; NEAR];
+        let near = Box::new([Known::NOTHING; NEAR]);
         let mappings = reader.memory().mappings().iter();
         let writable = mappings.filter(|map| map.writable && !map.shared).map(|map| (map.start, map.end));
         Self {
@@ -265,11 +271,20 @@ impl<'a> Types<'a> {
         self.counting = self.counting.within(bytes, heap.unwrap_or(u64::MAX));
     }
 
-    /// The tag of a whole block at `at`, if it is an object; takes note of it.
+    /// Bytes of a block of so many that are not of a debug allocator, where objects can be told at all.
+    pub(crate) fn room_for_objects(&self, block: u64) -> Option<u64> {
+        block.checked_sub(self.overhead()).filter(|_| self.type_type != 0)
+    }
+
+    /// The tag of a whole block at `at`, if it is an object; takes note of it. There is `room` for one.
     #[inline]
-    pub(crate) fn object(&mut self, block: &[u8], at: u64, index: &Index) -> Option<Tag> {
-        let found = self.classify(block, block.len() as u64, &|address| index.may_be_type(address))?;
-        let Known { tag, text, leads, .. } = *self.nearby(found);
+    pub(crate) fn object(&mut self, block: &[u8], (at, room): (u64, u64), index: &Index) -> Option<Tag> {
+        let words = block.get(self.skip..)?.as_chunks().0;
+        let found = self.find(words, room, &|address| index.may_be_type(address))?;
+        let Known { tag, text, leads, plain, .. } = *self.nearby(found);
+        if plain {
+            return Some(tag);
+        }
         if text {
             self.hear(block, at);
             return Some(self.text_tag(found, block));
@@ -352,11 +367,13 @@ impl<'a> Types<'a> {
         size: u64,
         may_be: &impl Fn(u64) -> bool,
     ) -> Option<Found> {
-        if self.type_type == 0 {
-            return None;
-        }
-        let (head, size) = (head.get(self.skip..)?, size.checked_sub(self.overhead())?);
-        let (mut words, _) = head.as_chunks::<8>();
+        let room = self.room_for_objects(size)?;
+        self.find(head.get(self.skip..)?.as_chunks().0, room, may_be)
+    }
+
+    /// The type of the object that begins with these words or behind some of them.
+    #[inline]
+    fn find(&mut self, mut words: &[[u8; 8]], room: u64, may_be: &impl Fn(u64) -> bool) -> Option<Found> {
         for lead in [0, 16, 32] {
             let [count, address, rest @ ..] = words else { return None };
             words = rest;
@@ -367,7 +384,7 @@ impl<'a> Types<'a> {
             }
             let found = self.at(address, may_be);
             let known = self.nearby(found);
-            if known.lead == lead && u64::from(known.least) <= size {
+            if known.lead == lead && u64::from(known.least) <= room {
                 return Some(found);
             }
         }
@@ -386,7 +403,7 @@ impl<'a> Types<'a> {
 
     #[inline]
     fn nearby(&self, found: Found) -> &Known {
-        &self.near[found.0 as usize]
+        &self.near[found.0 as usize % NEAR]
     }
 
     #[cold]
