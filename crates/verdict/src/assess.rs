@@ -50,6 +50,13 @@ const END: usize = 3;
 /// Growth this likely keeps a curve inside its first pass undecided.
 const MAY_GROW: f64 = 0.3;
 
+/// A leak under a fill is looked for when so many passes were seen, ...
+const PASSES_UNDER_A_FILL: f64 = 1.9;
+/// ... and called from these odds on (natural logarithm: 20 to 1), because a fill that is over is what anybody expects, ...
+const SURELY_UNDER_A_FILL: f64 = 3.0;
+/// ... where it adds this part of all that memory moved.
+const PART_UNDER_A_FILL: f64 = 0.03;
+
 /// What is known besides the curve, in the curve's own x.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
@@ -94,6 +101,8 @@ pub(crate) enum Because {
     OverWithStart,
     /// Bytes per example exceed the largest example.
     MoreThanData,
+    /// With the first pass left out, what comes after it leaks by itself.
+    UnderTheFill,
     /// Evaluations keep memory beyond the first.
     KeepsInEvaluation,
 }
@@ -280,7 +289,26 @@ fn ends_at_its_top(bins: &[Bin]) -> bool {
 }
 
 fn assess_life(series: &Series, known: &Known) -> Assessment {
-    after_the_pass(look(series, known), series, known)
+    let seen = after_the_pass(look(series, known), series, known);
+    if seen.group == Group::Leak { seen } else { under_the_fill(series, known).unwrap_or(seen) }
+}
+
+/// A leak under a fill much larger than itself: the whole curve bends and looks settled, but what came after the first pass
+/// leaks by itself, beyond doubt. Told from there on.
+fn under_the_fill(series: &Series, known: &Known) -> Option<Assessment> {
+    let pass = known.pass?;
+    let bins = series.bins();
+    let enough = series.last().is_some_and(|last| last.x_last >= PASSES_UNDER_A_FILL * pass);
+    let from = bins.partition_point(|b| b.x_first < pass);
+    let later = series.part(from, bins.len());
+    if !enough || from == 0 || later.samples() < FEW {
+        return None;
+    }
+    let seen = look(&later, &Known { pass: None, ..known.clone() });
+    let leaks = seen.group == Group::Leak && seen.because == Because::Shapes;
+    let surely = leaks && seen.goes_on.is_some_and(|odds| odds >= SURELY_UNDER_A_FILL);
+    let counts = seen.floor.range() >= PART_UNDER_A_FILL * range(bins);
+    (surely && counts).then(|| Assessment { cut: from, ..seen }.with(Group::Leak, Because::UnderTheFill))
 }
 
 /// With the second pass seen, growth must go on in it: what stopped with the first pass was its fill. What is much slower than

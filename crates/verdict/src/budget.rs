@@ -112,22 +112,27 @@ pub(crate) fn forecast(
         return peaks_reach(climb, facts, limit, (clock, beside));
     }
     let growing = matches!(seen.group, Group::Leak | Group::TooEarly);
-    let rate = facts.growth.rate;
-    if !growing || rate <= 0.0 || facts.growth.margin >= rate || facts.end >= limit {
+    let Line { rate, margin, .. } = *facts.alive();
+    if !growing || rate <= 0.0 || margin >= rate || facts.end >= limit {
         return None;
     }
-    let level = facts.end.max(facts.growth.at(facts.last));
-    let x_at = |rate: f64| facts.last + ((limit - level) / (rate + beside.pace)).max(0.0);
-    let slowest = (rate - facts.growth.margin).max(rate * 0.01);
-    let at = x_at(rate);
+    if facts.peak >= limit {
+        return None;
+    }
+    let level = facts.end.max(facts.alive().at(facts.last));
+    let x_at = |rate: f64, above: f64| facts.last + ((limit - level - above) / (rate + beside.pace)).max(0.0);
+    let slowest = (rate - margin).max(rate * 0.01);
+    let waves = facts.waves_to_come();
+    let at = x_at(rate, waves.most);
     // By the clock people count from now; by steps, from the first.
     let from = if clock.axis == Axis::Seconds { facts.last } else { 0.0 };
     Some(Forecast {
         limit_bytes: beside.limit.unwrap_or(limit),
         at_step: (clock.axis != Axis::Seconds).then_some(at),
         in_seconds: clock.seconds(at - facts.last),
-        low: x_at(rate + facts.growth.margin) - from,
-        high: x_at(slowest) - from,
+        low: x_at(rate + margin, waves.most) - from,
+        // The limit is met by a wave, and the next one may have to be waited for.
+        high: x_at(slowest, waves.height) + waves.apart - from,
     })
 }
 
@@ -218,7 +223,7 @@ fn climbs_to(facts: &Facts, limit: f64) -> Fits {
 }
 
 fn endless(seen: &Assessment, facts: &Facts) -> bool {
-    seen.group == Group::TooEarly && facts.growth.rate > facts.growth.margin && seen.samples >= 4
+    seen.group == Group::TooEarly && facts.alive().rate > facts.alive().margin && seen.samples >= 4
 }
 
 /// The most that will be needed; `None` when nothing bounds it or nothing is known.
@@ -232,7 +237,7 @@ fn needs(seen: &Assessment, facts: &Facts, context: &Context, axis: Axis) -> Opt
         }
         Group::Flat | Group::Bounded => Some(facts.peak),
         Group::TooEarly if seen.samples < 4 => None,
-        Group::TooEarly if facts.growth.rate <= facts.growth.margin => Some(facts.peak),
+        Group::TooEarly if facts.alive().rate <= facts.alive().margin => Some(facts.peak),
         Group::Leak | Group::TooEarly => by_the_end(facts, context, axis),
     }
 }
@@ -246,5 +251,5 @@ fn peaks_by_the_end(facts: &Facts, context: &Context, axis: Axis) -> Option<f64>
 /// A rise that goes on to the planned end of the run.
 fn by_the_end(facts: &Facts, context: &Context, axis: Axis) -> Option<f64> {
     let end = context.epochs? * pass(context, axis)?;
-    (end > facts.last).then(|| facts.growth.rate.mul_add(end - facts.last, facts.peak))
+    (end > facts.last).then(|| facts.alive().rate.mul_add(end - facts.last, facts.peak))
 }

@@ -48,6 +48,7 @@ pub(crate) fn confidence(kind: Kind, seen: &Assessment) -> f64 {
         Because::RecoversAfterRestart => 0.4,
         Because::OnePass => 0.7,
         Because::NotYetSure => 0.27,
+        Because::UnderTheFill => mapped(LEAK, goes_on),
         Because::OverWithStart => mapped(STARTED, goes_on),
         Because::SlowsDown if seen.group == Group::TooEarly => mapped(SLOWING, goes_on),
         Because::SlowsDown => mapped(SLOWED, goes_on),

@@ -5,7 +5,7 @@
 
 use crate::assess::{Assessment, Because};
 use crate::climb::Climb;
-use crate::floor::quantile;
+use crate::floor::{Floor, quantile};
 use crate::series::{Bin, Series};
 use crate::shapes::{Fit, Shape, effective_points, residual_correlation};
 use crate::verdict::Group;
@@ -66,6 +66,9 @@ pub(crate) struct Facts {
     pub(crate) noise: f64,
     /// The part that grows or grew.
     pub(crate) growth: Line,
+    /// What it did since the first pass over the data ended, where it is too early to call that an end but it has all but
+    /// stopped: growth is that of the pass then.
+    pub(crate) since_pass: Option<Line>,
     /// Where growth ended and the level it ended at.
     pub(crate) knee: Option<(f64, f64)>,
     /// Whether it grew at one pace and stopped at once.
@@ -109,6 +112,7 @@ impl Facts {
             peak: series.bins().iter().map(|b| b.high).fold(f64::NEG_INFINITY, f64::max),
             noise: seen.floor.noise,
             growth,
+            since_pass: None,
             knee,
             sharp: settled.is_some_and(|f| matches!(f.shape, Shape::Knee | Shape::KneeFalling)),
             jumped: settled.is_some_and(|f| f.shape == Shape::Step),
@@ -124,10 +128,57 @@ impl Facts {
         }
     }
 
+    /// The waves above the floor that will come again, where more than one came.
+    pub(crate) fn waves_to_come(&self) -> ToCome {
+        let (Some(first), Some(last)) = (self.wave_x.first(), self.wave_x.last()) else {
+            return ToCome::default();
+        };
+        if self.waves < OFTEN {
+            return ToCome::default();
+        }
+        let apart = (last - first) / (self.waves - 1) as f64;
+        ToCome { height: self.peak_height, most: self.peak_most, apart }
+    }
+
+    /// Tells the first pass over the data, which ends at `pass`, from what came after it, if growth has all but stopped since.
+    pub(crate) fn part_at(&mut self, pass: f64, floor: &Floor) {
+        let points = || floor.x.iter().copied().zip(floor.y.iter().copied());
+        let line = |inside: fn(f64, f64) -> bool| {
+            Line::through(&points().filter(|point| inside(point.0, pass)).collect::<Vec<_>>())
+        };
+        let (Some(growth), Some(since)) = (line(|x, pass| x <= pass), line(|x, pass| x >= pass)) else {
+            return;
+        };
+        // Two or three points are on a line by chance: the floor's own scatter says how much that is worth.
+        let scatter = 2.0 * floor.noise / (since.to - since.from).max(f64::MIN_POSITIVE);
+        let since = Line { margin: since.margin.max(scatter), ..since };
+        if growth.rate > 0.0 && since.rate < STOPPED * growth.rate {
+            (self.growth, self.since_pass) = (growth, Some(since));
+        }
+    }
+
+    /// The part that is still alive.
+    pub(crate) fn alive(&self) -> &Line {
+        self.since_pass.as_ref().unwrap_or(&self.growth)
+    }
+
     /// How much the floor grew.
     pub(crate) fn grown(&self) -> f64 {
         self.knee.map_or(self.end, |k| k.1) - self.start
     }
+}
+
+/// Less than this part of the pace of the first pass has all but stopped.
+const STOPPED: f64 = 0.25;
+/// Waves that came so many times come again.
+const OFTEN: usize = 2;
+
+/// Waves that will come again: how high they are above the floor, usually and at most, and how far apart.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ToCome {
+    pub(crate) height: f64,
+    pub(crate) most: f64,
+    pub(crate) apart: f64,
 }
 
 /// A plain corner that misses the floor by less than this part of the rise is preferred to a finer shape.
@@ -240,12 +291,21 @@ impl Waves {
         if y.is_empty() {
             return Self::default();
         }
-        let level = |at: f64| {
+        let between = |at: f64| {
             let after = x.partition_point(|x| *x < at).min(y.len() - 1);
-            let before = after.saturating_sub(1);
+            (after.saturating_sub(1), after)
+        };
+        let level = |at: f64| {
+            let (before, after) = between(at);
             let length = x[after] - x[before];
             let share = if length > 0.0 { ((at - x[before]) / length).clamp(0.0, 1.0) } else { 1.0 };
             share.mul_add(y[after] - y[before], y[before])
+        };
+        // What the floor itself grows by there: a corner between two of its points, or what comes behind the last, is no wave.
+        let growing = |at: f64| {
+            let (before, after) = between(at);
+            let near = y.get(before.saturating_sub(1)..(after + 2).min(y.len())).unwrap_or_default();
+            near.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max)
         };
         // While a program starts, its curve runs ahead of the floor: that is no wave.
         let tenth = y.len() / 10;
@@ -259,7 +319,7 @@ impl Waves {
         let usual = quantile(&mut all, 0.6).max(2.0 * seen.floor.noise);
         let highest = all.last().copied().unwrap_or(0.0);
         let least = (PEAK * usual).max(CRUMBS * highest);
-        let above = |o: &(f64, f64)| o.1 > least && o.1 > 0.0;
+        let above = |o: &(f64, f64)| o.1 > least && o.1 > growing(o.0);
         let runs = over.chunk_by(|a, b| above(a) == above(b)).filter(|run| above(&run[0]));
         let begin = runs.clone().map(|run| run[0].0).collect();
         let end = over.last().map_or(0.0, |last| last.0);

@@ -249,7 +249,11 @@ impl Judge {
     fn look(&self) -> (Assessment, Facts, Option<f64>) {
         let seen = self.beyond_the_start(assess(&self.need, &self.known()));
         let part = self.need.part(seen.cut, self.need.bins().len());
-        let facts = Facts::of(&part, &seen);
+        let mut facts = Facts::of(&part, &seen);
+        let first = pass(&self.context, self.axis).filter(|pass| *pass < facts.last);
+        if let Some(pass) = first.filter(|_| seen.because == Because::InsideFirstPass) {
+            facts.part_at(pass, &seen.floor);
+        }
         let file_grown = self.file_grown(&facts);
         let seen = self.beyond_the_data(seen, &facts);
         (seen, facts, file_grown)

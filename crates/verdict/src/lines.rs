@@ -5,7 +5,7 @@ use crate::budget::{Fill, pass};
 use crate::climb::Climb;
 use crate::phrases::{both, counted, moved, number, parted, size};
 use crate::verdict::{Forecast, Kind};
-use crate::words::{START, Story};
+use crate::words::{START, Story, knee_matches};
 use lowtide_model::Axis;
 
 /// Data-set sizes people ask for next, and as many of them as fit into a line.
@@ -104,7 +104,14 @@ impl Story<'_> {
     fn forecast_line(&self, forecast: &Forecast) -> String {
         let (low, high) = (self.place(forecast.low), self.place(forecast.high));
         let between = if low == high { String::new() } else { format!(" (between {low} and {high})") };
-        format!("at this rate {} is reached {}{between}", size(forecast.limit_bytes), self.when(forecast))
+        let highest = self.facts.waves_to_come().most;
+        let with = if highest > 0.0 {
+            format!(", by waves of {} above the floor", size(highest))
+        } else {
+            String::new()
+        };
+        let limit = size(forecast.limit_bytes);
+        format!("at this rate {limit} is reached {}{between}{with}", self.when(forecast))
     }
 
     /// What stands above the floor or beside it.
@@ -196,8 +203,13 @@ impl Story<'_> {
         Some(match self.matches_pass() {
             Some(true) => format!("{words}: growth ended there"),
             Some(false) => format!(
-                "the numbers don't match: {words}, and growth ended at {}; check examples, batch and accumulation",
-                self.knee()
+                "the numbers don't match: {words}, and growth ended at {}; {}",
+                self.knee(),
+                self.would_match(pass).unwrap_or_else(|| "check examples, batch and accumulation".to_owned())
+            ),
+            None if self.seen.because == Because::UnderTheFill => format!(
+                "{words}; the first of {} is left out, with what it filled: memory goes on rising after it",
+                number(self.facts.last / pass)
             ),
             None if self.facts.last < pass => {
                 format!("{words}; this curve ends before, at {}", self.place(self.facts.last))
@@ -207,6 +219,21 @@ impl Story<'_> {
                 format!("{words}; the curve covers {} of them{first}", number(self.facts.last / pass))
             }
         })
+    }
+
+    /// What the curve's steps would have to be for the growth to end with the first pass.
+    fn would_match(&self, pass: f64) -> Option<String> {
+        let (knee, c) = (self.facts.knee?.0, self.context);
+        let (batch, accum) = (c.batch.unwrap_or(1.0), c.accum.unwrap_or(1.0));
+        let each = [(accum, "micro-batch"), (batch * accum * c.world_size.unwrap_or(1.0), "example")];
+        let fits = |(times, _): &(f64, &str)| {
+            *times > 1.0 && knee_matches(knee, times * pass, self.facts, self.seen.floor.len())
+        };
+        let (times, what) = each.into_iter().filter(|_| self.axis == Axis::Step).find(fits)?;
+        Some(format!(
+            "they would if each step here is one {what}: then a pass is {} of them",
+            number(times * pass)
+        ))
     }
 
     /// What the first pass added, where a leak goes on after it.
@@ -223,9 +250,11 @@ impl Story<'_> {
 
     fn fill_line(&self) -> Option<String> {
         let fill = self.fill.filter(|_| matches!(self.kind, Kind::CacheFill | Kind::TooEarly))?;
+        let known = self.matches_pass() != Some(false);
         let needs = |n: f64| format!("; {} need {}", counted(n, "example"), size(fill.needs(n)));
         let each = size(fill.bytes_per_example);
-        Some(format!("{each} per example{}", fill.examples.map(needs).unwrap_or_default()))
+        let each = if known { each } else { format!("{each}, by the batch and accumulation told,") };
+        Some(format!("{each} per example{}", fill.examples.filter(|_| known).map(needs).unwrap_or_default()))
     }
 
     /// A small data set is in memory before anybody looks: what came within its first pass may be a cache of it, and a larger
@@ -262,7 +291,7 @@ impl Story<'_> {
         let able = |fill: &Fill| {
             fill.bytes_per_example > 0.0 && matches!(self.kind, Kind::CacheFill | Kind::TooEarly)
         };
-        let fill = self.fill.filter(able)?;
+        let fill = self.fill.filter(able).filter(|_| self.matches_pass() != Some(false))?;
         let own = fill.examples.unwrap_or(0.0);
         let next = SIZES.into_iter().filter(|size| *size > own).take(SIZES_SHOWN);
         let mut parts: Vec<String> =

@@ -127,6 +127,12 @@ impl Story<'_> {
                 let half = 0.5 * o.rising;
                 vec![(Kind::Leak, half), (Kind::WarmUp, half + o.open + o.settled), (Kind::Steady, o.flat)]
             }
+            // It stopped where the data began to repeat.
+            Kind::TooEarly if self.facts.since_pass.is_some() => vec![
+                (Kind::CacheFill, 0.5_f64.mul_add(growing, o.settled)),
+                (Kind::Leak, 0.5 * growing),
+                (Kind::Steady, o.flat),
+            ],
             // What rises straight may be a leak or the first pass over the data, also where nobody told its size.
             Kind::TooEarly => {
                 vec![
@@ -190,11 +196,11 @@ impl Story<'_> {
             (Kind::Leak, _) => match self.forecast {
                 Some(fc) => format!(
                     "the floor goes on rising by {}; {} is reached {}",
-                    self.rate(f.growth.rate),
+                    self.rate(f.alive().rate),
                     size(fc.limit_bytes),
                     self.when(fc)
                 ),
-                None => format!("the floor goes on rising by {}", self.rate(f.growth.rate.max(0.0))),
+                None => format!("the floor goes on rising by {}", self.rate(f.alive().rate.max(0.0))),
             },
             (Kind::WarmUp, _) if self.seen.because == Because::PeakInFewSamples => {
                 format!("it comes to stay near {}", size(f.peak))
@@ -211,7 +217,7 @@ impl Story<'_> {
 
     /// Whether too little is known of how fast it grows to tell a number.
     pub(crate) fn pace_is_open(&self) -> bool {
-        let g = &self.facts.growth;
+        let g = self.facts.alive();
         self.kind == Kind::TooEarly && g.rate <= g.margin
     }
 
@@ -306,7 +312,9 @@ impl Story<'_> {
                 size(0.5_f64.mul_add(f.growth.rate * (f.last - f.first), f.end))
             ),
             Kind::CacheFill => {
-                match pass(self.context, self.axis).zip(self.fill.and_then(|fl| fl.examples)) {
+                let examples = self.fill.and_then(|fill| fill.examples).filter(|n| *n >= 2.0);
+                let told = pass(self.context, self.axis).zip(examples);
+                match told.filter(|_| self.matches_pass() != Some(false)) {
                     Some((pass, n)) => format!(
                         "run it with {} examples: growth must end near {} instead",
                         number((n / 2.0).floor()),

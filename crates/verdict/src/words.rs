@@ -346,6 +346,12 @@ impl Story<'_> {
             format!(
                 "too early to say: {what} grew from {from} to {to} and slows down, but has not settled{when}"
             )
+        } else if let Some(since) = f.since_pass {
+            let (what, rate) = (self.what(), self.rate(f.growth.rate));
+            let goes_on = if since.rate <= since.margin { "not" } else { "little" };
+            format!(
+                "too early to say: {what} grew by {rate} in the first pass over the data and {goes_on} since{when}"
+            )
         } else if f.growth.rate <= f.growth.margin {
             format!("too early to say: {samples} do not tell a floor from a wave{when}")
         } else {
@@ -437,6 +443,7 @@ impl Because {
             Self::NotYetSure => "it rises, but that it will go on is not yet likely enough",
             Self::OnePass => "one pass is all there will be, and growth follows it",
             Self::MoreThanData => "each example keeps more than the largest one decodes to",
+            Self::UnderTheFill => "with the first pass left out, what comes after it leaks by itself",
             Self::KeepsInEvaluation => "evaluations keep memory too, and they touch no new training example",
             Self::RecoversAfterRestart => "after the restart it climbed back to its old level, not beyond",
         }

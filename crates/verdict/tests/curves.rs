@@ -252,6 +252,37 @@ fn a_leak_under_a_fill_is_a_leak_also_where_the_pass_is_known() {
     }
 }
 
+/// A first pass of 83 steps that fills what `fill` says, then what `after` says of the steps since, with noise that remembers.
+fn large_fill(seed: usize, fill: fn(f64) -> f64, after: fn(f64) -> f64) -> Curve {
+    let noise = |i: usize| (0..8).map(|k| 15.0 * wobble(977 * seed + i.saturating_sub(k))).sum::<f64>();
+    let mut curve =
+        curve(500, |i| 3000.0 + fill(i.min(83) as f64) + after(i.saturating_sub(83) as f64) + noise(i));
+    curve.context.epoch_steps = Some(83.0);
+    curve
+}
+
+#[test]
+fn a_leak_under_a_fill_twenty_times_its_size_is_told_from_the_second_pass_on() {
+    let straight = |i: f64| 200.0 * i;
+    let bending = |i: f64| 16_600.0 * (1.0 - (-i / 25.0).exp());
+    let called = |fill: fn(f64) -> f64, after: fn(f64) -> f64| {
+        (0..40).filter(|seed| told(&large_fill(*seed, fill, after)).verdict == Kind::Leak).count()
+    };
+    for fill in [straight, bending] {
+        assert_eq!(called(fill, |since| 2.0 * since), 40, "of 40 leaks");
+        assert_eq!(called(fill, |_| 0.0), 0, "of 40 fills");
+        assert_eq!(called(fill, |since| 100.0 * (1.0 + since).ln()), 0, "of 40 that creep on ever slower");
+        assert_eq!(called(fill, |since| 400.0 * (1.0 - (-since / 80.0).exp())), 0, "of 40 that settle late");
+    }
+    // Where shapes alone already tell it, nothing has to be left out.
+    let line = |line: &String| line.contains("the first of 6 is left out, with what it filled");
+    let all = (0..40).map(|seed| told(&large_fill(seed, bending, |since| 2.0 * since)));
+    let found =
+        all.into_iter().find(|found| found.evidence.iter().any(line)).expect("none left the first pass out");
+    let rate = found.floor.bytes_per_step / MB;
+    assert!((1.7..2.3).contains(&rate), "{rate} a step, not 2");
+}
+
 #[test]
 fn of_a_single_pass_nothing_has_ended_and_no_leak_is_ruled_out() {
     let mut climb = curve(500, |i| 3000.0 + 10.0 * i as f64 + 10.0 * wobble(i));
