@@ -550,8 +550,8 @@ fn ordered_behind(block: &[u8]) -> Option<(usize, usize)> {
 
 /// Whether a byte can be of a text, in whatever script.
 #[inline]
+#[expect(clippy::needless_bitwise_bool, reason = "without a branch many are asked at once")]
 fn is_letter(byte: u8) -> bool {
-    // Without a branch, so that many are asked at once.
     (byte >= b' ') & (byte != 0x7f) | (byte == b'\t') | (byte == b'\n') | (byte == b'\r')
 }
 

@@ -99,6 +99,7 @@ impl PoolTags {
 
     /// Gives every block the tag that `tell` says of it, by the one it has.
     #[inline]
+    #[expect(clippy::needless_bitwise_bool, reason = "a branch for each block would be guessed wrong often")]
     pub(crate) fn tell(&mut self, mut tell: impl FnMut(Tag) -> Tag) {
         for tag in &mut self.tags {
             *tag = tell(*tag);

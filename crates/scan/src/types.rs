@@ -228,7 +228,7 @@ pub(crate) struct Types<'a> {
     skip: usize,
     known: FxHashMap<u64, u32>,
     /// Quick answers, by address.
-    near: Box<[Known; NEAR]>,
+    near: Box<[Known]>,
     pub(crate) all: Vec<Type>,
     /// Times that a type did not fit any more, and the first of each name where that happened.
     pub(crate) lost: u64,
@@ -245,7 +245,7 @@ const NONE: u32 = u32::MAX;
 
 impl<'a> Types<'a> {
     pub(crate) fn new(reader: &'a Reader<'a>, version: Version, type_type: u64, skip: usize) -> Self {
-        let near = Box::new([Known::NOTHING; NEAR]);
+        let near = vec![Known::NOTHING; NEAR].into_boxed_slice();
         let mappings = reader.memory().mappings().iter();
         let writable = mappings.filter(|map| map.writable && !map.shared).map(|map| (map.start, map.end));
         Self {
