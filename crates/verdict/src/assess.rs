@@ -13,9 +13,9 @@ use crate::shapes::{Contest, Fit, contest};
 use crate::verdict::Group;
 
 /// A rise of a few pages is the allocator's own, whatever the curve looks like.
-const LEAST_RISE: f64 = 65_536.0;
+pub(crate) const LEAST_RISE: f64 = 65_536.0;
 /// What holds less than this is no process in bytes: a count, or a curve in units of its own.
-const OF_PAGES: f64 = 1_048_576.0;
+pub(crate) const OF_PAGES: f64 = 1_048_576.0;
 /// A curve with fewer samples than this says nothing but its level.
 const FEWEST: u64 = 4;
 /// Below this many samples a rise is never called a leak: ten points are the least that can bend visibly.
@@ -146,6 +146,11 @@ impl Assessment {
             samples,
             cut: 0,
         }
+    }
+
+    /// The same curve, of which nothing but its level counts.
+    pub(crate) fn bare_of(self, group: Group, because: Because) -> Self {
+        Self { cut: self.cut, ..Self::bare(self.floor, self.samples, group, because) }
     }
 
     pub(crate) fn with(mut self, group: Group, because: Because) -> Self {
@@ -402,8 +407,15 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
     let most = odds.flat.max(odds.settled).max(odds.open).max(odds.rising);
     // However straight the last wave of a flat curve or the last bit of one that slows down is.
     let enough = part.samples() >= FEWEST_FOR_LEAK && odds.rising > 1.0 - SURELY_NOT;
-    if enough && evidence.is_some_and(|e| is_leak(&e, seen.samples, odds.rising >= most, known.running)) {
+    let leaks = |running: bool| {
+        enough && evidence.is_some_and(|e| is_leak(&e, seen.samples, odds.rising >= most, running))
+    };
+    if leaks(known.running) {
         return seen.with(Group::Leak, Because::Shapes);
+    }
+    // What would be a leak if nothing more came is neither flat nor over because more will come.
+    if known.running && leaks(false) {
+        return seen.with(Group::TooEarly, Because::NotYetSure);
     }
     if odds.flat >= most {
         return seen.with(Group::Flat, Because::Shapes);

@@ -114,7 +114,8 @@ impl Facts {
             growth,
             since_pass: None,
             knee,
-            sharp: settled.is_some_and(|f| matches!(f.shape, Shape::Knee | Shape::KneeFalling)),
+            sharp: part.len() >= FEWEST_IN_PACE
+                && settled.is_some_and(|f| matches!(f.shape, Shape::Knee | Shape::KneeFalling)),
             jumped: settled.is_some_and(|f| f.shape == Shape::Step),
             bends: settled.is_some_and(|f| {
                 matches!(f.shape, Shape::Saturation | Shape::RampSaturation | Shape::Logarithm)
@@ -162,12 +163,19 @@ impl Facts {
         self.since_pass.as_ref().unwrap_or(&self.growth)
     }
 
+    /// How much the part that grows has risen so far.
+    pub(crate) fn risen(&self) -> f64 {
+        self.growth.rate * (self.growth.to - self.growth.from)
+    }
+
     /// How much the floor grew.
     pub(crate) fn grown(&self) -> f64 {
         self.knee.map_or(self.end, |k| k.1) - self.start
     }
 }
 
+/// Two points are on a line whatever they are.
+const FEWEST_IN_PACE: usize = 3;
 /// Less than this part of the pace of the first pass has all but stopped.
 const STOPPED: f64 = 0.25;
 /// Waves that came so many times come again.

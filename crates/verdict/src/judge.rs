@@ -3,7 +3,7 @@
 //! The state machine takes a sample in constant time and holds bounded memory; all work is done when it is asked.
 
 use crate::advice::Standing;
-use crate::assess::{Assessment, Because, Known, PASSES, assess};
+use crate::assess::{Assessment, Because, Known, LEAST_RISE, OF_PAGES, PASSES, assess};
 use crate::budget::{Beside, Clock, fill, forecast, outcome, pass, pass_steps};
 use crate::confidence::confidence;
 use crate::facts::Facts;
@@ -247,9 +247,15 @@ impl Judge {
     }
 
     fn look(&self) -> (Assessment, Facts, Option<f64>) {
-        let seen = self.beyond_the_start(assess(&self.need, &self.known()));
+        let mut seen = self.beyond_the_start(assess(&self.need, &self.known()));
         let part = self.need.part(seen.cut, self.need.bins().len());
         let mut facts = Facts::of(&part, &seen);
+        let pages = facts.end >= OF_PAGES && facts.risen() < LEAST_RISE;
+        if pages && seen.group == Group::Leak && seen.because == Because::Shapes {
+            // Above the level that the start came to there are only some pages more.
+            seen = seen.bare_of(Group::Flat, Because::NothingMoves);
+            facts = Facts::of(&part, &seen);
+        }
         let first = pass(&self.context, self.axis).filter(|pass| *pass < facts.last);
         if let Some(pass) = first.filter(|_| seen.because == Because::InsideFirstPass) {
             facts.part_at(pass, &seen.floor);

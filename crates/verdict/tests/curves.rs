@@ -448,3 +448,42 @@ fn what_grows_ever_slower_is_not_told_to_stay() {
         assert!(!said.contains("growth ended"), "{said}");
     }
 }
+
+#[test]
+fn some_pages_more_than_the_start_came_to_are_no_leak_however_straight_they_rise() {
+    // 17 MB within ten samples, then so many bytes a sample in pages.
+    let creep = |each: f64| {
+        curve(200, |i| {
+            let start = 17.0 - 0.5 * (-(i as f64) / 2.0).exp();
+            start + (each * i as f64 / 4096.0).floor() * 4096.0 / MB
+        })
+    };
+    for verdict in [told(&creep(250.0)), judge_running(&creep(250.0))] {
+        assert_eq!(verdict.verdict, Kind::Steady, "{verdict:#?}");
+    }
+    assert_eq!(told(&creep(25_000.0)).verdict, Kind::Leak);
+}
+
+#[test]
+fn what_would_be_a_leak_if_nothing_more_came_is_not_called_steady_while_it_runs() {
+    // Most of it comes in the first tenth; then each evaluation keeps something, one less than the one before.
+    let kept = |seed: usize| {
+        curve(600, move |i| {
+            let start = if i < 30 { 15.5 } else { 43.0 };
+            let evaluations = (i / 30) as f64;
+            let slow = (0..30).map(|k| 0.12 * wobble(i.saturating_sub(k) + 7919 * seed)).sum::<f64>();
+            start + evaluations.mul_add(0.45, -0.006 * evaluations.powi(2)) + slow
+        })
+    };
+    let all: Vec<(Kind, Kind)> =
+        (0..200).map(|seed| (told(&kept(seed)).verdict, judge_running(&kept(seed)).verdict)).collect();
+    assert!(all.iter().filter(|(ended, _)| *ended == Kind::Leak).count() >= 20, "{all:?}");
+    let wrong = |both: &&(Kind, Kind)| both.0 == Kind::Leak && !matches!(both.1, Kind::Leak | Kind::TooEarly);
+    assert_eq!(all.iter().find(wrong), None);
+}
+
+#[test]
+fn one_jump_between_two_samples_has_no_pace_and_is_no_fill() {
+    let jump = curve(6, |i| if i == 0 { 61.0 } else { 87.0 + 0.03 * i as f64 });
+    assert_ne!(told(&jump).verdict, Kind::CacheFill);
+}
