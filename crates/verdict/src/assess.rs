@@ -5,9 +5,10 @@
 
 use crate::decide::{ABOVE_MISFIT, AFTER_START, LAST_QUARTER, Odds, START, Stand, stand};
 use crate::events::{EventGrowth, at_events};
-use crate::evidence::{Evidence, Look, goes_on};
+use crate::evidence::{Evidence, Look, goes_on, rises_from};
 use crate::facts::Line;
 use crate::floor::{Floor, quantile};
+use crate::rest;
 use crate::series::{Bin, Series};
 use crate::shapes::{Contest, Fit, contest};
 use crate::verdict::Group;
@@ -93,6 +94,8 @@ pub(crate) enum Because {
     RecoversAfterRestart,
     /// It rises, but that it goes on is not likely enough yet.
     NotYetSure,
+    /// It rose straight, and rests now as it never did before; how long that will last was not seen.
+    RestsNow,
     /// A recording of a few seconds shows the start of a program.
     TooBrief,
     /// One pass is all there will be, and growth follows it.
@@ -163,6 +166,10 @@ impl Assessment {
     pub(crate) fn best(&self) -> Option<&Fit> {
         let wanted = |f: &&Fit| match self.group {
             Group::Leak => stand(f) == Stand::Rising,
+            // What only slows down has no corner, however well one would suit.
+            Group::Bounded if self.because == Because::SlowsDown => {
+                matches!(stand(f), Stand::Settled | Stand::Open) && !f.shape.is_rising()
+            }
             Group::Bounded => stand(f) == Stand::Settled,
             Group::Flat => stand(f) == Stand::Flat,
             Group::TooEarly => true,
@@ -393,7 +400,7 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
         let seen = Assessment { events: Some(events), ..seen };
         return seen.with(Group::Leak, Because::AtEvents);
     }
-    if filling && (odds.rising + odds.open > MAY_GROW || climbs_on(&seen.floor)) {
+    if filling && (odds.rising + odds.open > MAY_GROW || climbs_on(&seen)) {
         return inside_first_pass(seen, end, known);
     }
     if seen.samples < FEWEST_WITH_PEAK && has_peak(series.bins()) {
@@ -410,6 +417,9 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
     let leaks = |running: bool| {
         enough && evidence.is_some_and(|e| is_leak(&e, seen.samples, odds.rising >= most, running))
     };
+    if (leaks(known.running) || leaks(false)) && rest::at_end(&seen.floor, rises_from(&seen.fits)).is_some() {
+        return seen.with(Group::TooEarly, Because::RestsNow);
+    }
     if leaks(known.running) {
         return seen.with(Group::Leak, Because::Shapes);
     }
@@ -420,7 +430,7 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
     if odds.flat >= most {
         return seen.with(Group::Flat, Because::Shapes);
     }
-    if filling && may_still_fill(&seen.floor, PASSES * known.pass.unwrap_or(0.0) - end) {
+    if filling && may_still_fill(&seen, PASSES * known.pass.unwrap_or(0.0) - end) {
         return inside_first_pass(seen, end, known);
     }
     if odds.settled >= most {
@@ -449,11 +459,19 @@ fn is_leak(e: &Evidence, samples: u64, leads: bool, running: bool) -> bool {
     e.log_odds >= ENOUGH && (samples >= FEW || straight)
 }
 
-/// Whether the floor still climbs after its start, however small that is beside the start: a third of the curve is
-/// left out, and what is left must rise by several times its scatter.
-fn climbs_on(floor: &Floor) -> bool {
-    let points = floor.x.iter().copied().zip(floor.y.iter().copied());
-    let later: Vec<(f64, f64)> = points.skip(floor.len().div_ceil(3)).collect();
+/// The floor after its start: a third of the curve is left out, or all of a rise that is surely over.
+fn later(seen: &Assessment) -> Vec<(f64, f64)> {
+    let floor = &seen.floor;
+    let over = seen.fits.iter().find(|fit| stand(fit) == Stand::Settled).and_then(Fit::ends);
+    let over = over.filter(|_| seen.odds.settled >= SURELY_NOT).unwrap_or(0.0);
+    let points = floor.unit().into_iter().zip(floor.x.iter().copied().zip(floor.y.iter().copied()));
+    points.skip(floor.len().div_ceil(3)).filter(|(u, _)| *u > over).map(|(_, point)| point).collect()
+}
+
+/// Whether the floor still climbs after its start, however small that is beside the start: it must rise by several times its
+/// scatter.
+fn climbs_on(seen: &Assessment) -> bool {
+    let later = later(seen);
     let Some(line) = Line::through(&later).filter(|l| later.len() >= 5 && l.rate > l.margin) else {
         return false;
     };
@@ -463,11 +481,9 @@ fn climbs_on(floor: &Floor) -> bool {
 
 /// Whether the rest of the pass could still add a part of the rise that counts: before its end that growth is over has
 /// to be shown, and a few samples in which none can be seen do not show it. The pace is taken at its upper bound.
-fn may_still_fill(floor: &Floor, rest: f64) -> bool {
-    let points = floor.x.iter().copied().zip(floor.y.iter().copied());
-    let later: Vec<(f64, f64)> = points.skip(floor.len().div_ceil(3)).collect();
-    let fastest = Line::through(&later).map_or(f64::INFINITY, |line| line.rate + line.margin);
-    fastest * rest > LAST_QUARTER * floor.range()
+fn may_still_fill(seen: &Assessment, rest: f64) -> bool {
+    let fastest = Line::through(&later(seen)).map_or(f64::INFINITY, |line| line.rate + line.margin);
+    fastest * rest > LAST_QUARTER * seen.floor.range()
 }
 
 /// Before the second pass only something other than the curve can tell a fill from a leak.
@@ -477,6 +493,10 @@ fn inside_first_pass(seen: Assessment, end: f64, known: &Known) -> Assessment {
     }
     let half_seen = known.pass.is_some_and(|pass| end >= HALF_PASS * pass);
     if known.one_pass && half_seen && seen.samples >= FEWEST_FOR_LEAK {
+        if seen.odds.settled > seen.odds.rising + seen.odds.open && !climbs_on(&seen) {
+            // A cache that is full before the data are.
+            return seen.with(Group::Bounded, Because::Shapes);
+        }
         return seen.with(Group::Bounded, Because::OnePass);
     }
     seen.with(Group::TooEarly, Because::InsideFirstPass)

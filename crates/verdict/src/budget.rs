@@ -119,20 +119,25 @@ pub(crate) fn forecast(
     if facts.peak >= limit {
         return None;
     }
-    let level = facts.end.max(facts.alive().at(facts.last));
+    let grows = if facts.rests.is_some() { facts.end } else { facts.alive().at(facts.last) };
+    let level = facts.end.max(grows);
     let x_at = |rate: f64, above: f64| facts.last + ((limit - level - above) / (rate + beside.pace)).max(0.0);
-    let slowest = (rate - margin).max(rate * 0.01);
     let waves = facts.waves_to_come();
     let at = x_at(rate, waves.most);
+    // What comes at random tells its pace less exactly, and does not keep to it on the way.
+    let pace = margin
+        .max(2.0 * (facts.strays / (facts.growth.to - facts.growth.from).max(f64::MIN_POSITIVE)).sqrt());
+    let astray = 2.0 * facts.noise.hypot((facts.strays * (at - facts.last)).sqrt()) / rate;
+    let slowest = (rate - pace).max(rate * 0.01);
     // By the clock people count from now; by steps, from the first.
     let from = if clock.axis == Axis::Seconds { facts.last } else { 0.0 };
     Some(Forecast {
         limit_bytes: beside.limit.unwrap_or(limit),
         at_step: (clock.axis != Axis::Seconds).then_some(at),
         in_seconds: clock.seconds(at - facts.last),
-        low: x_at(rate + margin, waves.most) - from,
+        low: (x_at(rate + pace, waves.most) - astray).max(facts.last) - from,
         // The limit is met by a wave, and the next one may have to be waited for.
-        high: x_at(slowest, waves.height) + waves.apart - from,
+        high: x_at(slowest, waves.height) + waves.apart + astray - from,
     })
 }
 
@@ -235,11 +240,22 @@ fn needs(seen: &Assessment, facts: &Facts, context: &Context, axis: Axis) -> Opt
         Group::Flat if facts.climb.is_some() && context.limit.is_some() => {
             peaks_by_the_end(facts, context, axis)
         }
-        Group::Flat | Group::Bounded => Some(facts.peak),
+        Group::Flat => Some(facts.peak),
+        Group::Bounded => Some(facts.peak + still_to_come(seen, facts)),
         Group::TooEarly if seen.samples < 4 => None,
         Group::TooEarly if facts.alive().rate <= facts.alive().margin => Some(facts.peak),
         Group::Leak | Group::TooEarly => by_the_end(facts, context, axis),
     }
+}
+
+/// Shapes that weigh less than this stand no more.
+const STANDS: f64 = 0.05;
+
+/// What a rise that only slows down still adds, by the shape that adds most of those that still stand.
+fn still_to_come(seen: &Assessment, facts: &Facts) -> f64 {
+    let standing = seen.fits.iter().filter(|fit| fit.weight >= STANDS);
+    let most = standing.filter_map(crate::shapes::Fit::comes_to).fold(facts.end, f64::max);
+    most - facts.end
 }
 
 /// The highest of peaks that get higher to the planned end of the run.

@@ -200,6 +200,12 @@ pub(crate) fn goes_on(look: &Look) -> Option<Evidence> {
     Some(Evidence::of(bend, seen))
 }
 
+/// Where the rise that is still alive began, in 0..1.
+pub(crate) fn rises_from(fits: &[Fit]) -> f64 {
+    let best = fits.iter().find(|f| stand(f) == Stand::Rising);
+    best.map_or(0.0, |fit| rising_part(fit).0).max(START)
+}
+
 /// What the shapes weigh that grow ever slower. One step out of a flat curve, shortly before its end, is no growth: waves
 /// end with one that is not over. After an earlier rise it is growth that came again.
 fn slowing(fits: &[Fit]) -> f64 {

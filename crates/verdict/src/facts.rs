@@ -5,7 +5,10 @@
 
 use crate::assess::{Assessment, Because};
 use crate::climb::Climb;
+use crate::decide::AFTER_START;
+use crate::evidence::rises_from;
 use crate::floor::{Floor, quantile};
+use crate::rest;
 use crate::series::{Bin, Series};
 use crate::shapes::{Fit, Shape, effective_points, residual_correlation};
 use crate::verdict::Group;
@@ -69,6 +72,10 @@ pub(crate) struct Facts {
     /// What it did since the first pass over the data ended, where it is too early to call that an end but it has all but
     /// stopped: growth is that of the pass then.
     pub(crate) since_pass: Option<Line>,
+    /// Where it began to rest, as it never did before, where that is too lately to tell what follows: growth is what was before.
+    pub(crate) rests: Option<f64>,
+    /// By how much the growth strays from its line, as a variance for each x: what comes at random does not come at one pace.
+    pub(crate) strays: f64,
     /// Where growth ended and the level it ended at.
     pub(crate) knee: Option<(f64, f64)>,
     /// Whether it grew at one pace and stopped at once.
@@ -97,8 +104,16 @@ impl Facts {
         // Of a single pass that is not over, nothing has ended yet.
         let ended = seen.group == Group::Bounded && seen.because != Because::OnePass;
         let settled = settled_shape(seen).filter(|_| ended);
+        let stretch = 1.0 / points.len().saturating_sub(1).max(1) as f64;
+        let jumped = settled.is_some_and(|f| {
+            // A rise within two points of the floor took less time than can be told.
+            f.shape == Shape::Step || f.shape == Shape::Rise && f.knots[1] - f.knots[0] <= 2.5 * stretch
+        });
         let knee = settled.and_then(|fit| knee(fit, &points));
-        let part = growing_part(seen, &points, knee.map(|k| k.0));
+        let knee = knee.map(|(x, level)| if jumped { (jump(series, x, &points), level) } else { (x, level) });
+        let lately = seen.because == Because::RestsNow;
+        let rests = lately.then(|| rest::at_end(&seen.floor, rises_from(&seen.fits))).flatten();
+        let part = growing_part(seen, &points, knee.map(|k| k.0).or(rests));
         let growth = Line::through(&part).unwrap_or_default();
         let Waves { peaks, begin: wave_x, tops, height: peak_height, most: peak_most } =
             Waves::of(series, seen);
@@ -112,11 +127,15 @@ impl Facts {
             peak: series.bins().iter().map(|b| b.high).fold(f64::NEG_INFINITY, f64::max),
             noise: seen.floor.noise,
             growth,
+            strays: strays(&part, &growth, seen.floor.noise),
             since_pass: None,
+            rests,
             knee,
             sharp: part.len() >= FEWEST_IN_PACE
-                && settled.is_some_and(|f| matches!(f.shape, Shape::Knee | Shape::KneeFalling)),
-            jumped: settled.is_some_and(|f| f.shape == Shape::Step),
+                && settled.is_some_and(|f| {
+                    matches!(f.shape, Shape::Knee | Shape::KneeFalling) && is_over(f, &seen.floor)
+                }),
+            jumped,
             bends: settled.is_some_and(|f| {
                 matches!(f.shape, Shape::Saturation | Shape::RampSaturation | Shape::Logarithm)
             }),
@@ -189,6 +208,43 @@ pub(crate) struct ToCome {
     pub(crate) apart: f64,
 }
 
+/// Stretches that growth is compared over: long enough for noise to matter little, and several of them.
+const STRAY_STRETCHES: usize = 6;
+
+/// By how much points stray from a line, as a variance for each x: what is the same at any distance is noise and not counted.
+fn strays(points: &[(f64, f64)], line: &Line, noise: f64) -> f64 {
+    let lag = (points.len() / STRAY_STRETCHES).max(1);
+    let off = |p: &(f64, f64)| p.1 - line.at(p.0);
+    let pairs = points.iter().zip(points.iter().skip(lag));
+    let (sum, length, count) = pairs.fold((0.0, 0.0, 0.0), |(sum, length, count), (a, b)| {
+        (sum + (off(b) - off(a)).powi(2), length + (b.0 - a.0), count + 1.0)
+    });
+    if count < STRAY_STRETCHES as f64 || length <= 0.0 {
+        return 0.0;
+    }
+    (sum - count * 2.0 * noise.powi(2)).max(0.0) / length
+}
+
+/// The first sample after a jump that is near `x`: the one that parts lower from higher samples best.
+fn jump(series: &Series, x: f64, floor: &[(f64, f64)]) -> f64 {
+    const NEAR: f64 = 2.5;
+    let (Some(first), Some(last)) = (floor.first(), floor.last()) else { return x };
+    let near = NEAR * (last.0 - first.0) / floor.len().max(2).saturating_sub(1) as f64;
+    let bins: Vec<&Bin> = series.bins().iter().filter(|b| (b.x() - x).abs() <= near).collect();
+    let all: f64 = bins.iter().map(|b| b.low).sum();
+    let (count, mut before) = (bins.len() as f64, 0.0);
+    let mut best = (0.0, x);
+    for (number, pair) in bins.windows(2).enumerate() {
+        before += pair[0].low;
+        let (low, high) = (number as f64 + 1.0, count - number as f64 - 1.0);
+        let apart = ((all - before) / high - before / low).max(0.0).powi(2) * low * high;
+        if apart > best.0 {
+            best = (apart, pair[1].x_first);
+        }
+    }
+    best.1
+}
+
 /// A plain corner that misses the floor by less than this part of the rise is preferred to a finer shape.
 const CORNER: f64 = 0.02;
 
@@ -196,9 +252,18 @@ const CORNER: f64 = 0.02;
 fn settled_shape(seen: &Assessment) -> Option<&Fit> {
     let corner = |f: &&Fit| {
         let plain = matches!(f.shape, Shape::Knee | Shape::KneeFalling);
-        plain && f.error.sqrt() <= CORNER * f.rise(0.0, f.knots[0])
+        plain && f.error.sqrt() <= CORNER * f.rise(0.0, f.knots[0]) && is_over(f, &seen.floor)
     };
     seen.fits.iter().find(corner).or_else(|| seen.best())
+}
+
+/// Whether the floor adds little after the corner of a shape: what bends has no corner.
+fn is_over(corner: &Fit, floor: &Floor) -> bool {
+    let (rose, at) = (corner.rise(0.0, corner.knots[0]), corner.knots[0]);
+    let after: Vec<f64> = floor.unit().iter().zip(&floor.y).filter(|(u, _)| **u > at).map(|p| *p.1).collect();
+    let few = (after.len() / 3).max(1);
+    let middle = |part: &[f64]| quantile(&mut part.to_vec(), 0.5);
+    after.len() < 2 * few || middle(&after[after.len() - few..]) - middle(&after[..few]) < AFTER_START * rose
 }
 
 /// The points that carry the growth: up to the knee, from the onset, or all.
@@ -324,7 +389,8 @@ impl Waves {
             return Self::default();
         }
         let mut all: Vec<f64> = over.iter().map(|o| o.1).collect();
-        let usual = quantile(&mut all, 0.6).max(2.0 * seen.floor.noise);
+        // Scatter alone lies half as high at two fifths as at three; waves that are there nearly half of the time do not.
+        let usual = quantile(&mut all, 0.6).min(2.0 * quantile(&mut all, 0.4)).max(2.0 * seen.floor.noise);
         let highest = all.last().copied().unwrap_or(0.0);
         let least = (PEAK * usual).max(CRUMBS * highest);
         let above = |o: &(f64, f64)| o.1 > least && o.1 > growing(o.0);

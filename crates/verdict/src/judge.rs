@@ -6,6 +6,7 @@ use crate::advice::Standing;
 use crate::assess::{Assessment, Because, Known, LEAST_RISE, OF_PAGES, PASSES, assess};
 use crate::budget::{Beside, Clock, fill, forecast, outcome, pass, pass_steps};
 use crate::confidence::confidence;
+use crate::decide::PLATEAU;
 use crate::facts::Facts;
 use crate::floor::Floor;
 use crate::gaps::{Asleep, Gaps};
@@ -430,6 +431,10 @@ impl Judge {
             (Axis::Step, Some(pass)) if facts.last < crate::assess::PASSES * pass => {
                 Some((crate::assess::PASSES * pass).ceil())
             }
+            // When the rest is long enough to be believed.
+            (Axis::Step, _) if facts.rests.is_some() => facts
+                .rests
+                .map(|at| ((at - facts.first) / (1.0 - PLATEAU) + facts.first).max(facts.last).ceil()),
             (Axis::Step, _) if seen.samples >= 2 => {
                 Some((1.5_f64.mul_add(facts.last - facts.first, facts.first)).ceil())
             }

@@ -35,6 +35,7 @@ mod outlook;
 mod periods;
 mod phrases;
 mod reasons;
+mod rest;
 mod roles;
 mod run;
 mod scans;

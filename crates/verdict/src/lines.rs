@@ -68,8 +68,11 @@ impl Story<'_> {
                 bound if bound < 1.0 => "did not move".to_owned(),
                 bound => format!("moved by {}", size(bound)),
             };
-            let (from, to) = (size(f.start), size(f.after_start));
-            format!("the floor rose from {from} to {to} in the first tenth and {after} after it")
+            // It may have been a little over a tenth.
+            let over = (f.end - f.after_start).abs() <= self.bound().max(f.noise);
+            let (to, place) =
+                if over { (f.after_start, "in the first tenth") } else { (f.end, "at its start") };
+            format!("the floor rose from {} to {} {place} and {after} after it", size(f.start), size(to))
         } else if size(f.start) == size(f.end) {
             format!("the floor stayed at {}", size(f.end))
         } else {
@@ -302,7 +305,7 @@ impl Story<'_> {
             parts.push(format!("{} example{s} {verb} {}", parted(most), both(limit)));
         }
         let doubt = if self.kind == Kind::TooEarly { "if it is a fill, " } else { "" };
-        Some(format!("{doubt}memory depends on the data set: {}", parts.join("; ")))
+        (!parts.is_empty()).then(|| format!("{doubt}memory depends on the data set: {}", parts.join("; ")))
     }
 
     fn count_line(&self) -> Option<String> {

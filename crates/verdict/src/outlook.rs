@@ -127,8 +127,8 @@ impl Story<'_> {
                 let half = 0.5 * o.rising;
                 vec![(Kind::Leak, half), (Kind::WarmUp, half + o.open + o.settled), (Kind::Steady, o.flat)]
             }
-            // It stopped where the data began to repeat.
-            Kind::TooEarly if self.facts.since_pass.is_some() => vec![
+            // It stopped where the data began to repeat, or as it never did before.
+            Kind::TooEarly if self.facts.since_pass.is_some() || self.facts.rests.is_some() => vec![
                 (Kind::CacheFill, 0.5_f64.mul_add(growing, o.settled)),
                 (Kind::Leak, 0.5 * growing),
                 (Kind::Steady, o.flat),

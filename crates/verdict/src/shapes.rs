@@ -142,6 +142,36 @@ impl Fit {
         (0..self.columns).map(|j| basis[j] * self.coefficients[j]).sum()
     }
 
+    /// Where a rise that ends at once does so, in 0..1.
+    pub(crate) fn ends(&self) -> Option<f64> {
+        let [a, b] = self.knots;
+        match self.shape {
+            Shape::Knee | Shape::KneeFalling | Shape::Step => Some(a),
+            Shape::Rise | Shape::TwoStage | Shape::RampStep => Some(b),
+            Shape::Flat
+            | Shape::Drop
+            | Shape::Falling
+            | Shape::Line
+            | Shape::Accelerating
+            | Shape::RampLine
+            | Shape::Late
+            | Shape::RampLate
+            | Shape::SaturationLine
+            | Shape::Saturation
+            | Shape::RampSaturation
+            | Shape::Logarithm => None,
+        }
+    }
+
+    /// The level it comes to in the end, where it has one.
+    pub(crate) fn comes_to(&self) -> Option<f64> {
+        let [level, first, second, _] = self.coefficients;
+        let bends = first.mul_add(self.knots[0], level) + second;
+        let bent = (self.shape == Shape::RampSaturation).then_some(bends);
+        let saturates = (self.shape == Shape::Saturation).then_some(level + first);
+        bent.or(saturates).or_else(|| self.ends().map(|_| self.at(1.0)))
+    }
+
     /// What it rises between two places.
     pub(crate) fn rise(&self, from: f64, to: f64) -> f64 {
         self.at(to) - self.at(from)

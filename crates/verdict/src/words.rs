@@ -352,6 +352,11 @@ impl Story<'_> {
             format!(
                 "too early to say: {what} grew by {rate} in the first pass over the data and {goes_on} since{when}"
             )
+        } else if let Some(rests) = f.rests {
+            let (what, rate, at) = (self.what(), self.rate(f.growth.rate), self.place(rests));
+            format!(
+                "too early to say: {what} grew by {rate} until {at} and rests since, as it never did before{when}"
+            )
         } else if f.growth.rate <= f.growth.margin {
             format!("too early to say: {samples} do not tell a floor from a wave{when}")
         } else {
@@ -440,6 +445,7 @@ impl Because {
             Self::AtEvents => "the floor rises at each evaluation and not between",
             Self::EveryLifeClimbs => "every life of the process climbs until it ends",
             Self::TooBrief => "a few seconds show how a program starts, not what it does",
+            Self::RestsNow => "it rests now as it never did before, and not long enough to be over",
             Self::NotYetSure => "it rises, but that it will go on is not yet likely enough",
             Self::OnePass => "one pass is all there will be, and growth follows it",
             Self::MoreThanData => "each example keeps more than the largest one decodes to",

@@ -1,7 +1,7 @@
 //! One made curve for each rule that a real curve once broke.
 
 use lowtide_model::{Axis, Context, Curve};
-use lowtide_verdict::{Group, Kind, Verdict, judge, judge_running};
+use lowtide_verdict::{Fits, Group, Kind, Verdict, judge, judge_running};
 use std::collections::BTreeMap;
 
 const MB: f64 = 1e6;
@@ -486,4 +486,95 @@ fn what_would_be_a_leak_if_nothing_more_came_is_not_called_steady_while_it_runs(
 fn one_jump_between_two_samples_has_no_pace_and_is_no_fill() {
     let jump = curve(6, |i| if i == 0 { 61.0 } else { 87.0 + 0.03 * i as f64 });
     assert_ne!(told(&jump).verdict, Kind::CacheFill);
+}
+
+#[test]
+fn a_line_that_rests_at_its_end_as_it_never_did_before_is_not_told_to_go_on() {
+    // 8 a step, flat for the last tenth.
+    let stops =
+        |seed: usize| curve(200, move |i| 4000.0 + 8.0 * i.min(178) as f64 + 20.0 * wobble(i + 9973 * seed));
+    for seed in 0..20 {
+        for found in [told(&stops(seed)), judge_running(&stops(seed))] {
+            assert_eq!(found.verdict, Kind::TooEarly, "{}", found.headline);
+            assert!(found.headline.contains("rests since"), "{}", found.headline);
+        }
+    }
+    // What rests again and again may go on.
+    let stairs =
+        |seed: usize| curve(200, move |i| 4000.0 + 200.0 * (i / 22) as f64 + 20.0 * wobble(i + 9973 * seed));
+    let called = (0..20).filter(|seed| told(&stairs(*seed)).verdict == Kind::Leak).count();
+    assert!(called >= 18, "{called} of 20");
+}
+
+#[test]
+fn a_cache_that_is_full_before_its_only_pass_ends_needs_what_it_holds() {
+    let full = |seed: usize| {
+        let mut curve = curve(200, move |i| {
+            4000.0
+                + 80.0 * i.min(75) as f64
+                + (0..6).map(|k| 20.0 * wobble(i.saturating_sub(k) + 9973 * seed)).sum::<f64>()
+        });
+        curve.context.epoch_steps = Some(300.0);
+        curve.context.epochs = Some(1.0);
+        curve.context.limit = Some(lowtide_model::Bytes::from_mib(11_500));
+        curve
+    };
+    for seed in 0..40 {
+        let found = told(&full(seed));
+        assert!(!found.headline.contains("ends with the data"), "{}", found.headline);
+        assert_eq!(found.outcome.is, Fits::Fits, "{}", found.headline);
+    }
+}
+
+#[test]
+fn a_single_jump_is_told_where_it_was() {
+    for at in [300, 611, 700] {
+        let jump = curve(1000, |i| if i < at { 4000.0 } else { 6000.0 } + 20.0 * wobble(i));
+        let settled = told(&jump).settled_at.and_then(|settled| settled.step);
+        assert_eq!(settled, Some(at as f64));
+    }
+}
+
+#[test]
+fn what_only_slows_down_needs_more_than_it_holds_now() {
+    // Two time constants were seen: of 3,000 there are 400 still to come.
+    let slow = |seed: usize| {
+        let mut curve = curve(300, move |i| {
+            4000.0 + 3000.0 * (1.0 - (-(i as f64) / 150.0).exp()) + 20.0 * wobble(i + 9973 * seed)
+        });
+        curve.context.limit = Some(lowtide_model::Bytes((6800.0 * MB) as u64));
+        curve
+    };
+    for seed in 0..20 {
+        let found = told(&slow(seed));
+        assert_ne!(found.verdict, Kind::CacheFill, "{}", found.headline);
+        assert!(
+            matches!(found.outcome.is, Fits::Exceeds | Fits::Tight | Fits::Unknown),
+            "{}",
+            found.headline
+        );
+        let needs = found.outcome.needs_bytes.unwrap_or(0.0) / MB;
+        assert!(found.verdict != Kind::WarmUp || (6800.0..7400.0).contains(&needs), "{needs}");
+    }
+}
+
+#[test]
+fn the_interval_of_a_forecast_holds_where_a_leak_comes_at_random() {
+    let mut inside = 0;
+    for seed in 0..60_usize {
+        // Each step keeps something or nothing.
+        let mut level = 5000.0;
+        let path: Vec<f64> = (0..1500)
+            .map(|i| {
+                level += if wobble(i + 7919 * seed) > 0.3 { 40.0 } else { 0.0 };
+                level
+            })
+            .collect();
+        let crossing = path.iter().position(|level| *level > 9000.0).expect("it grows") as f64;
+        let mut seen = curve(250, |i| path[i] + 20.0 * wobble(i + 31 * seed));
+        seen.context.limit = Some(lowtide_model::Bytes((9000.0 * MB) as u64));
+        let forecast = told(&seen).forecast.expect("a leak has a forecast");
+        inside += usize::from((forecast.low..=forecast.high).contains(&crossing));
+    }
+    assert!(inside >= 48, "{inside} of 60");
 }
