@@ -253,6 +253,9 @@ const STANDS: f64 = 0.05;
 
 /// What a rise that only slows down still adds, by the shape that adds most of those that still stand.
 fn still_to_come(seen: &Assessment, facts: &Facts) -> f64 {
+    if facts.sharp || facts.jumped {
+        return 0.0;
+    }
     let standing = seen.fits.iter().filter(|fit| fit.weight >= STANDS);
     let most = standing.filter_map(crate::shapes::Fit::comes_to).fold(facts.end, f64::max);
     most - facts.end
