@@ -82,8 +82,8 @@ fn unit(object: &Map<String, Value>, hints: &Hints, y: &[f64]) -> Result<(Unit, 
         let why = format!("its unit `{said}` is not one of memory; tell the right one with --unit");
         return Err(Missing::Wanted(why));
     } else {
-        let unit = numbers::guess(y);
-        (unit, format!("the file names no unit; y taken as {}", unit.name))
+        let unit = numbers::guess_of_process(y);
+        (unit, format!("the file names no unit; y taken as {}, {}", unit.name, numbers::how_guessed(unit)))
     })
 }
 

@@ -193,12 +193,21 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
         } else {
             (end, Cow::Borrowed(&text[start..end]))
         };
-        if let Some(unit) = unit_at(bytes, end) {
+        if let Some(unit) = unit_at(bytes, end).filter(|_| !is_cell(bytes, start, end)) {
             out.push(Token { start, end, text: token, unit });
             at = end;
         }
     }
     out
+}
+
+/// Whether the commas around a number part cells: `0,4000MiB,81920MiB`.
+fn is_cell(bytes: &[u8], start: usize, end: usize) -> bool {
+    let word = bytes[end..].iter().take_while(|byte| byte.is_ascii_alphabetic() || **byte == b' ').count();
+    let next = bytes.get(end + word + 1).is_some_and(u8::is_ascii_digit);
+    let before = bytes[..start].ends_with(b",");
+    let comma = bytes[start..end].contains(&b',');
+    comma && (before || next && bytes.get(end + word) == Some(&b','))
 }
 
 fn end_of(bytes: &[u8], start: usize) -> usize {
@@ -270,7 +279,14 @@ mod tests {
     fn spaces_join_groups_only_where_a_size_stands() {
         assert_eq!(plain("rss: 2 000 MB\n").0, "rss: 2000 MB\n");
         assert_eq!(plain("RSS 1 002 000 KB\n").0, "RSS 1002000 KB\n");
-        for text in ["step 5 100 MB", "5 100 MB", "x: 2 0001 MB", "shape (2,64) and 3 MB"] {
+        for text in [
+            "0,4000MiB,81920MiB",
+            "train,0,4000MiB,N/A",
+            "step 5 100 MB",
+            "5 100 MB",
+            "x: 2 0001 MB",
+            "shape (2,64) and 3 MB",
+        ] {
             assert_eq!(plain(text).0, text);
         }
     }

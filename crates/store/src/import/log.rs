@@ -4,19 +4,23 @@
 //! Several runs in one text are parted where the step falls back without a new epoch, or a heading says `Run 2`.
 
 mod axis;
+mod clock;
 mod line;
 mod no_level;
+mod writers;
 
 use super::memory_names::{
-    Meaning, are_alike, free_meaning, heap_series, is_free, is_named, is_peak, is_total, meaning,
+    FREE, Meaning, are_alike, free_meaning, heap_series, is_free, is_named, is_peak, is_total, meaning,
 };
 use super::numbers::{self, Unit};
 use super::passes::{self, At, Counted, Passes};
-use super::{Attempt, Hints, MOST_BESIDE, Missing, allocator, named, times};
+use super::process_parts::Parts;
+use super::{Attempt, Hints, MOST_BESIDE, Missing, allocator, named, process_parts, times};
 use axis::{Chosen, Place};
 use line::{Point, Size, Stretch, Writer};
 use lowtide_model::{Axis, Curve, Metric};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// A run of fewer points is a mention in prose, where a longer run is there.
 const FEWEST_POINTS: usize = 3;
@@ -54,37 +58,25 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     let mut failed = None;
     for name in &names {
         let title = if names.len() > 1 { name.as_str() } else { "" };
-        for (rank, points) in by_writer(&log.points, name) {
-            match of_one(&log, points, name, hints) {
-                Ok(found) => curves.extend(
-                    found
-                        .into_iter()
-                        .map(|curve| Curve { name: named(&[&rank, title, &curve.name]), ..curve }),
-                ),
-                Err(missing) => failed = Some(missing),
-            }
+        for part in writers::parts(text, &log.points, name, hints) {
+            let found = match of_one(&log, part.points, name, hints) {
+                Ok(found) => found,
+                Err(missing) => {
+                    failed = Some(missing);
+                    continue;
+                }
+            };
+            curves.extend(found.into_iter().map(|mut curve| {
+                curve.name = named(&[&part.title, title, &curve.name]);
+                curve.notes.extend(part.note.clone());
+                curve
+            }));
         }
     }
     match failed.filter(|_| curves.is_empty()) {
         Some(missing) => Err(missing),
         None => Ok(curves),
     }
-}
-
-/// The points with a size under this name, of each that wrote them.
-fn by_writer<'a>(points: &'a [Point], name: &str) -> Vec<(String, Vec<&'a Point>)> {
-    let points: Vec<&Point> = points.iter().filter(|point| size_of(point, name).is_some()).collect();
-    let mut writers: BTreeMap<&Writer, Vec<&Point>> = BTreeMap::new();
-    for point in &points {
-        if let Some(writer) = &point.writer {
-            writers.entry(writer).or_default().push(point);
-        }
-    }
-    writers.retain(|_, points| points.len() >= FEWEST_POINTS);
-    if writers.len() < 2 {
-        return vec![(String::new(), points)];
-    }
-    writers.into_iter().map(|(writer, points)| (writer.name.clone(), points)).collect()
 }
 
 /// The curves of points that one process wrote, or several in turn.
@@ -135,6 +127,7 @@ fn gather(text: &str, hints: &Hints) -> Log {
     let mut above = None;
     let mut under_epoch = None;
     let mut under_moment = None;
+    let mut in_status = false;
     for line in text.lines().filter(|line| line.len() < 10_000) {
         let found = numbers::scan(line);
         if found.is_empty() {
@@ -148,6 +141,7 @@ fn gather(text: &str, hints: &Hints) -> Log {
         log.in_per_cent += usize::from(point.per_cent);
         under_epoch = point.epoch.or(under_epoch);
         if point.sizes.is_empty() {
+            in_status = false;
             under_moment = point.moment.or_else(|| times::epoch(line)).or(under_moment);
             if is_heading(line) {
                 log.headings
@@ -167,12 +161,34 @@ fn gather(text: &str, hints: &Hints) -> Log {
         point.under_moment = under_moment;
         point.above = above.take();
         point.run = log.headings.len() - 1;
-        log.points.push(point);
+        point.line = line_in(text, line);
+        let of_status = is_of_status(&point);
+        match log.points.last_mut().filter(|above| in_status && of_status && is_part_of(above, &point)) {
+            Some(above) => above.sizes.append(&mut point.sizes),
+            None => log.points.push(point),
+        }
+        in_status = of_status;
     }
     take_from_above(&mut log.points);
     take_times_from_above(&mut log.points);
     take_labels_as_writers(&mut log.points);
     log
+}
+
+/// Whether a line is one of /proc/PID/status, which has each size on a line of its own.
+fn is_of_status(point: &Point) -> bool {
+    matches!(&point.sizes[..], [(name, ..)] if process_parts::is_of_status(name)) && !placed(point)
+}
+
+/// Whether a line goes on with what the one above it began.
+fn is_part_of(above: &Point, point: &Point) -> bool {
+    above.run == point.run && point.sizes.iter().all(|(name, ..)| size_of(above, name).is_none())
+}
+
+/// Where a line of a text stands in it.
+fn line_in(text: &str, line: &str) -> Range<usize> {
+    let start = line.as_ptr() as usize - text.as_ptr() as usize;
+    start..start + line.len()
 }
 
 /// Launchers write before each line who wrote it: `3: `, `[default3]:`, `trainer-3  | `. A step or an epoch there only
@@ -230,7 +246,7 @@ fn is_heading(line: &str) -> bool {
 }
 
 fn size_of<'a>(point: &'a Point, name: &str) -> Option<&'a Size> {
-    point.sizes.iter().find(|(key, ..)| key == name)
+    point.sizes.iter().chain(&point.totals).find(|(key, ..)| key == name)
 }
 
 /// The name that stands on most lines; among those on half as many, the one that means the most. Beside it GPU memory,
@@ -251,6 +267,11 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
         return named.ok_or_else(|| format!("no line with `{asked}` and a number").into());
     }
     let most = lines.values().copied().max().ok_or("no line with a size of memory")?;
+    if lines.keys().any(|name| !process_parts::is_file(name)) {
+        lines.retain(|name, _| !process_parts::is_file(name));
+    } else if let Some(file) = lines.keys().next() {
+        return Err(process_parts::only_file(file));
+    }
     let rank = |name: &str| {
         if name.is_empty() { NAMELESS_RANK } else { meant(name).map_or(0, |meant| meant.rank) }
     };
@@ -261,12 +282,13 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
             .filter_map(|point| size_of(point, name))
             .all(|(_, value, unit)| unit.is_none() && *value <= 1.0)
     };
-    lines.retain(|name, _| !is_share(name));
+    lines.retain(|name, _| hints.unit.is_some() || !is_share(name));
     if lines.is_empty() {
         return Err(Missing::Wanted(IN_PER_CENT.to_owned()));
     }
-    // Of several that mean and count as much, the first that has a name.
-    let worth = |(name, count): &(&&str, &usize)| (rank(name), **count, !name.is_empty());
+    // Of several that mean and count as much, the whole before its parts, and the first that has a name.
+    let whole = |name: &str| process_parts::part(name).is_none();
+    let worth = |(name, count): &(&&str, &usize)| (rank(name), **count, whole(name), !name.is_empty());
     let best = lines.iter().rev().max_by_key(worth).map(|(name, _)| *name);
     let peaks = best.is_some_and(is_peak);
     let beside_reserved = best.and_then(|best| allocator::peak_of_use(best, lines.keys().copied()));
@@ -360,13 +382,19 @@ fn curve(log: &Log, run: &Run<'_>, name: &str, chosen: &Chosen, hints: &Hints) -
     }
     let others: BTreeSet<&str> =
         points.iter().flat_map(|point| &point.sizes).map(|(key, ..)| key.as_str()).collect();
+    let mut parts = Parts::new();
     for other in others.into_iter().filter(|other| !other.is_empty() && *other != name) {
         let known = points.iter().filter(|point| size_of(point, other).is_some()).count();
         if known * 2 > points.len() {
+            let values = sizes(points, other, hints).0;
+            if let Some(part) = process_parts::part(other) {
+                parts.insert(part, values.clone());
+            }
             let name = heap_series(other).unwrap_or(other).to_owned();
-            out.series.insert(name, sizes(points, other, hints).0);
+            out.series.insert(name, values);
         }
     }
+    process_parts::tell(&mut out, name, parts);
     out
 }
 
@@ -397,10 +425,15 @@ fn bound(points: &[&Point], name: &str, hints: &Hints) -> Option<f64> {
 
 /// The total that stands on the lines beside what is free.
 fn total_beside(points: &[&Point], name: &str, hints: &Hints) -> Option<f64> {
-    let names: BTreeSet<&str> =
-        points.iter().flat_map(|point| &point.sizes).map(|(key, ..)| key.as_str()).collect();
-    let mut totals = names.into_iter().filter(|other| *other != name && is_total(other));
-    let (total, None) = (totals.next()?, totals.next()) else { return None };
+    let told = points.iter().flat_map(|point| point.sizes.iter().chain(&point.totals));
+    let names: BTreeSet<&str> = told.map(|(key, ..)| key.as_str()).collect();
+    let totals: Vec<&str> = names.into_iter().filter(|other| *other != name && is_total(other)).collect();
+    // Of several, the one that is called as this is: `gpu_total` beside `gpu_free`.
+    let kin = |name: &str| {
+        FREE.iter().chain(&["total", "limit"]).fold(name.to_owned(), |name, word| name.replace(word, "*"))
+    };
+    let akin = || totals.iter().copied().find(|total| kin(total) == kin(name));
+    let total = if let [only] = totals[..] { only } else { akin()? };
     let mut values = sizes(points, total, hints).0;
     values.retain(|value| value.is_finite());
     super::constant(&values).filter(|_| values.len() * 2 > points.len())
@@ -411,7 +444,7 @@ fn sizes(run: &[&Point], name: &str, hints: &Hints) -> (Vec<f64>, String) {
     let found: Vec<Option<(f64, Option<Unit>)>> =
         run.iter().map(|point| size_of(point, name).map(|(_, value, unit)| (*value, *unit))).collect();
     let asked = hints.unit.as_deref().and_then(numbers::unit);
-    let guessed = asked.unwrap_or_else(|| numbers::guess(&largest_bare(run)));
+    let guessed = asked.unwrap_or_else(|| guessed(run));
     let unit = |said: Option<Unit>| match (said, asked) {
         (Some(said), Some(asked)) => numbers::overruled(said, asked),
         (Some(said), None) => said,
@@ -423,7 +456,7 @@ fn sizes(run: &[&Point], name: &str, hints: &Hints) -> (Vec<f64>, String) {
     } else if found.iter().flatten().all(|(_, unit)| unit.is_some()) {
         "from the text"
     } else {
-        "by its size"
+        numbers::how_guessed(guessed)
     };
     let note = format!("taken as {}, {how}", units.into_iter().collect::<Vec<_>>().join(" and "));
     let bytes =
@@ -431,10 +464,18 @@ fn sizes(run: &[&Point], name: &str, hints: &Hints) -> (Vec<f64>, String) {
     (found.into_iter().map(bytes).collect(), note)
 }
 
+/// The unit of sizes that have none, where some of the lines tell of a process or a card: a heap may be small.
+fn guessed(run: &[&Point]) -> Unit {
+    let holds = |name: &str| meant(name).is_some_and(|meant| !matches!(meant.metric, Metric::Other(_)));
+    let of_process = run.iter().any(|point| point.sizes.iter().any(|(name, ..)| holds(name)));
+    let values = largest_bare(run);
+    if of_process { numbers::guess_of_process(&values) } else { numbers::guess(&values) }
+}
+
 /// The largest size of each line that has no unit: a program writes all of them in one.
 fn largest_bare(run: &[&Point]) -> Vec<f64> {
     let bare = |point: &&Point| {
-        let sizes = point.sizes.iter().filter(|(_, _, unit)| unit.is_none());
+        let sizes = point.sizes.iter().chain(&point.totals).filter(|(_, _, unit)| unit.is_none());
         sizes.map(|(_, value, _)| *value).reduce(f64::max)
     };
     run.iter().filter_map(bare).collect()

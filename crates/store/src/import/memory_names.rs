@@ -90,6 +90,14 @@ pub(crate) fn is_total(name: &str) -> bool {
     parts(&lower).any(|part| ["total", "limit", "memtotal"].contains(&part))
 }
 
+/// The same, where the name says that it is of memory: `mem_total`, `gpu_total_mb`.
+pub(crate) fn is_total_of_memory(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    let memory = has(&["mem"]) || has(OF_GPUS) || parts(&lower).any(|part| part == "ram");
+    is_total(name) && memory && !has(&["swap", "disk", "percent", "pct", "%"])
+}
+
 /// Whether a name is of memory, but not of what a job holds.
 pub(crate) fn is_other_memory(name: &str) -> bool {
     is_free(name) || parts(&name.to_ascii_lowercase()).any(|part| OTHER_MEMORY.contains(&part))

@@ -4,6 +4,7 @@
 //! in the curve's notes, for the user to see and to overrule with `Hints`. Foreign bytes: nothing here panics.
 
 mod allocator;
+mod apart;
 mod curve_json;
 mod json_table;
 mod locale;
@@ -13,10 +14,12 @@ mod memory_names;
 mod numbers;
 mod passes;
 mod pauses;
+mod process_parts;
 mod prometheus;
 mod table;
 mod tensorboard;
 mod thin;
+mod time_units;
 mod times;
 mod tools;
 mod torn;
@@ -332,7 +335,8 @@ fn count_points_where_x_stands_still(curve: &mut Curve) {
     if curve.x.len() > 1 && !moves {
         curve.x = (0..curve.y.len()).map(|n| n as f64).collect();
         curve.axis = Axis::Sample;
-        curve.notes.push("x is everywhere the same; the points are counted instead".to_owned());
+        let why = if first.is_some() { "x is everywhere the same" } else { "x holds no numbers" };
+        curve.notes.push(format!("{why}; the points are counted instead"));
     }
 }
 

@@ -40,6 +40,7 @@ const UNITS: &[(&str, f64, &str)] = &[
 pub(crate) const KIB: Unit = Unit { bytes: 1024.0, name: "KiB = 2^10 bytes" };
 pub(crate) const MIB: Unit = Unit { bytes: 1_048_576.0, name: "MiB = 2^20 bytes" };
 pub(crate) const MB: Unit = Unit { bytes: 1e6, name: "MB = 10^6 bytes" };
+pub(crate) const GB: Unit = Unit { bytes: 1e9, name: "GB = 10^9 bytes" };
 pub(crate) const BYTES: Unit = Unit { bytes: 1.0, name: "bytes" };
 
 /// The unit of a word, in any case.
@@ -81,6 +82,29 @@ pub(crate) fn guess(values: &[f64]) -> Unit {
         middle if middle >= 1e9 || (middle >= LEAST_BYTES && in_blocks(&known)) => BYTES,
         middle if middle >= 1e5 => KIB,
         _ => MB,
+    }
+}
+
+/// Fewer megabytes than this is no process that trains; as gigabytes they are what people log with decimals.
+const LEAST_MEGABYTES: f64 = 100.0;
+
+/// The same for what a process or a card holds: decimals below a hundred are gigabytes.
+pub(crate) fn guess_of_process(values: &[f64]) -> Unit {
+    let known = || values.iter().copied().filter(|value| value.is_finite());
+    let small = known().map(f64::abs).fold(0.0, f64::max) < LEAST_MEGABYTES;
+    let decimals = known().filter(|value| value.fract().abs() > 0.0).count() * 2 > known().count();
+    if small && decimals { GB } else { guess(values) }
+}
+
+/// What is said of a unit that was guessed.
+pub(crate) const BY_SIZE: &str = "by its size";
+
+/// The same, and why it is not MB.
+pub(crate) fn how_guessed(unit: Unit) -> &'static str {
+    if unit == GB {
+        "by its size: no process that trains has so few MB (--unit tells otherwise)"
+    } else {
+        BY_SIZE
     }
 }
 

@@ -3,15 +3,18 @@
 //! Which column is x and which is y is guessed from the names and said in the notes.
 
 mod columns;
+mod groups;
+mod nameless;
 
 use super::locale::{self, Among};
 use super::memory_names::{FREE, Meaning, count_series, heap_series, is_free, is_named};
 use super::numbers::{self, MIB, Unit};
 use super::passes::{self, At, Counted, Run};
-use super::{Attempt, Hints, Missing, times};
+use super::{Attempt, Hints, Missing, process_parts, time_units, times};
 use columns::{Place, is_bound, only_falls, x_column, y_columns};
-use lowtide_model::{Axis, Curve};
-use std::collections::{BTreeMap, BTreeSet};
+use groups::Group;
+use lowtide_model::{Axis, Curve, Metric};
+use std::collections::BTreeMap;
 
 /// Lines that decide how a table is parted.
 const SNIFFED: usize = 64;
@@ -19,29 +22,8 @@ const SNIFFED: usize = 64;
 /// Columns that go beside the curve.
 const MOST_SERIES: usize = 16;
 
-/// Columns whose values tell runs or processes apart.
-const GROUPS: &[&str] = &[
-    "host",
-    "hostname",
-    "node",
-    "instance",
-    "namespace",
-    "pod",
-    "container",
-    "run",
-    "process",
-    "pid",
-    "rank",
-    "local_rank",
-    "worker",
-    "gpu",
-    "gpu_id",
-    "index",
-    "uuid",
-    "gpu_uuid",
-    "pci.bus_id",
-    "device",
-];
+/// What tools write where there is nothing.
+const VOID: &[&str] = &["", "n/a", "-", "--", "none", "null", "nan", "not supported", "not found"];
 
 /// What is said of runs that were appended to each other.
 const NAMED_AGAIN: &str =
@@ -57,6 +39,10 @@ struct Table {
 }
 
 pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
+    // Lines of records have their names in themselves.
+    if text.trim_start().starts_with('{') {
+        return Err("its lines are records, not cells".into());
+    }
     curves(&split(text)?, hints)
 }
 
@@ -73,13 +59,14 @@ fn curves(table: &Table, hints: &Hints) -> Attempt {
     let mut curves = Vec::new();
     for (column, meant) in &ys {
         let title = if ys.len() > 1 { table.names[*column].as_str() } else { "" };
-        for group in groups(table, *column) {
+        for group in groups::of(table, *column, &x) {
+            let said = group.note.clone();
             let runs = runs(table, group, &x);
             let note = (runs.len() > 1).then(|| NAMED_AGAIN.to_owned());
             for (name, rows) in runs {
                 let Some(mut curve) = curve(table, &rows, (*column, meant), &x, hints) else { continue };
                 curve.name = super::named(&[&name, title]);
-                curve.notes.extend(note.clone());
+                curve.notes.extend(note.iter().chain(&said).cloned());
                 curves.push(curve);
             }
         }
@@ -135,7 +122,8 @@ fn table(lines: &[&str], parted: Option<char>) -> Result<Table, String> {
     table.read_numbers(if parted == Some(';') { Among::Semicolons } else { Among::Columns });
     // Without names every column has to be numbers, or any text with commas would be a table.
     let numeric = |column: usize| table.share_of_values(column) >= 0.6;
-    if (named && (0..width).any(numeric)) || (!named && (0..width).all(numeric)) {
+    let known = |column: usize| numeric(column) || table.is_void(column);
+    if (0..width).any(numeric) && (named || (0..width).all(known)) {
         Ok(table)
     } else {
         Err("no columns of numbers".to_owned())
@@ -170,9 +158,14 @@ fn fields(line: &str, parted: Option<char>) -> Vec<String> {
 }
 
 /// A cell as a number: plain, a size with a unit, or `used / limit`.
-fn value(cell: &str) -> Option<f64> {
+fn measured(cell: &str) -> Option<f64> {
     let cell = cell.split(" / ").next().unwrap_or(cell);
-    numbers::number(cell).or_else(|| numbers::size(cell)).or_else(|| times::cell(cell).map(|_| 0.0))
+    numbers::number(cell).or_else(|| numbers::size(cell))
+}
+
+/// The same, and zero for a time: a cell that is no word.
+fn value(cell: &str) -> Option<f64> {
+    measured(cell).or_else(|| times::cell(cell).map(|_| 0.0))
 }
 
 /// The number a cell begins with, and what follows it.
@@ -204,10 +197,26 @@ impl Table {
     }
 
     fn share_of_values(&self, column: usize) -> f64 {
-        let known = self.rows.iter().filter(|row| value(&row[column]).is_some()).count();
+        self.share(column, value)
+    }
+
+    /// The share of its cells that are numbers or sizes: times are not.
+    fn share_of_sizes(&self, column: usize) -> f64 {
+        self.share(column, measured)
+    }
+
+    fn share(&self, column: usize, read: fn(&str) -> Option<f64>) -> f64 {
+        let known = self.rows.iter().filter(|row| read(&row[column]).is_some()).count();
         // W&B leaves cells empty where a run has no sample.
         let filled = self.rows.iter().filter(|row| !row[column].is_empty()).count();
         if filled == 0 { 0.0 } else { known as f64 / filled as f64 }
+    }
+
+    /// Whether a column holds nothing: `N/A` in each cell, as `nvidia-smi` writes it.
+    fn is_void(&self, column: usize) -> bool {
+        let nothing =
+            |cell: &str| VOID.contains(&cell.trim_matches(['[', ']']).to_ascii_lowercase().as_str());
+        self.rows.iter().all(|row| nothing(&row[column]))
     }
 
     /// Whether nearly all cells of a column are sizes with their unit: memory, whatever it is called.
@@ -229,38 +238,9 @@ impl Table {
     }
 }
 
-/// The rows of each process or run, where columns tell them apart.
-fn groups(table: &Table, y: usize) -> Vec<(String, Vec<usize>)> {
-    let rows: Vec<usize> =
-        (0..table.rows.len()).filter(|row| value(&table.rows[*row][y]).is_some()).collect();
-    let telling = |column: &usize| {
-        let values: BTreeSet<&str> = rows.iter().map(|row| table.rows[*row][*column].as_str()).collect();
-        // A value a row is no group.
-        *column != y && values.len() > 1 && values.len() * 2 <= rows.len()
-    };
-    let named = GROUPS.iter().filter_map(|group| table.names.iter().position(|name| is_named(name, group)));
-    let columns: Vec<usize> = named.filter(telling).collect();
-    let mut parts: BTreeMap<Vec<&str>, Vec<usize>> = BTreeMap::new();
-    for row in &rows {
-        parts
-            .entry(columns.iter().map(|column| table.rows[*row][*column].as_str()).collect())
-            .or_default()
-            .push(*row);
-    }
-    if parts.len() < 2 || parts.len() * 2 > rows.len() {
-        return vec![(String::new(), (0..table.rows.len()).collect())];
-    }
-    let title = |values: &[&str]| {
-        let each =
-            columns.iter().zip(values).map(|(column, value)| format!("{} {value}", table.names[*column]));
-        each.collect::<Vec<_>>().join(", ")
-    };
-    parts.into_iter().map(|(values, rows)| (title(&values), rows)).collect()
-}
-
 /// The rows of each run, where the names stand again and x begins anew: a run that was appended to the one before it. A
 /// loop that prints the names with each row goes on counting.
-fn runs(table: &Table, (group, rows): (String, Vec<usize>), place: &Place) -> Vec<(String, Vec<usize>)> {
+fn runs(table: &Table, Group { title: group, rows, .. }: Group, place: &Place) -> Vec<(String, Vec<usize>)> {
     let begins_anew = |first: usize| {
         let at = rows.partition_point(|row| *row < first);
         let pair = [*rows.get(at.checked_sub(1)?)?, *rows.get(at)?];
@@ -287,17 +267,18 @@ fn curve(
     hints: &Hints,
 ) -> Option<Curve> {
     let mut rows: Vec<usize> =
-        rows.iter().copied().filter(|row| value(&table.rows[*row][column]).is_some()).collect();
+        rows.iter().copied().filter(|row| measured(&table.rows[*row][column]).is_some()).collect();
     // A table may have its newest row first.
     if only_falls(&x_values(table, &rows, place.column, place.axis).0) {
         rows.reverse();
     }
     let raw = |column: usize| -> Vec<f64> {
-        rows.iter().map(|row| value(&table.rows[*row][column]).unwrap_or(f64::NAN)).collect()
+        rows.iter().map(|row| measured(&table.rows[*row][column]).unwrap_or(f64::NAN)).collect()
     };
     let first = &table.rows[*rows.first()?][column];
     let y = raw(column);
     let (unit, how) = unit_of(&table.names[column], first, meant, hints, &y);
+    let (unit, how) = if how == numbers::BY_SIZE { nameless::unit(table, column, unit) } else { (unit, how) };
     let (x, said_x) = x_values(table, &rows, place.column, place.axis);
     let name = |column: usize| {
         let name = &table.names[column];
@@ -311,10 +292,13 @@ fn curve(
     let y = y.into_iter().map(|value| value * unit.bytes).collect();
     let series = beside(table, (column, place.column), &raw, unit);
     let metric = meant.metric.clone();
+    let parts = parts(table, column, &raw, unit);
     let mut out = Curve { axis: place.axis, x, y, metric, series, notes, ..Curve::default() };
+    process_parts::tell(&mut out, &table.names[column], parts);
     lay_passes_in_a_row(&mut out, &epochs(table, &rows));
     let bound =
         bound(table, &rows, column, unit).filter(|bound| out.y.iter().all(|y| y <= bound || y.is_nan()));
+    out.notes.extend(nameless::note(table, column).filter(|_| bound.is_some()));
     super::set_limit(&mut out, bound);
     if is_free(&table.names[column]) {
         super::turn_round(&mut out, bound, &table.names[column]);
@@ -325,7 +309,7 @@ fn curve(
 /// What y is held against: `used / limit` in its cells, else `memory.total` beside `memory.used`.
 fn bound(table: &Table, rows: &[usize], y: usize, unit: Unit) -> Option<f64> {
     let in_cell = |row: &usize| Some(value(table.rows[*row][y].split(" / ").nth(1)?)? * unit.bytes);
-    let column = total_column(table, y);
+    let column = nameless::total(table, y).or_else(|| total_column(table, y));
     if column.is_none() && !table.rows[*rows.first()?][y].contains(" / ") {
         return None;
     }
@@ -387,8 +371,11 @@ fn unit_of(name: &str, first: &str, meant: &Meaning, hints: &Hints, y: &[f64]) -
         (MIB, "as W&B counts")
     } else if let Some(unit) = meant.unit {
         (unit, "by its name")
+    } else if matches!(meant.metric, Metric::Other(_)) {
+        (numbers::guess(y), numbers::BY_SIZE)
     } else {
-        (numbers::guess(y), "by its size")
+        let unit = numbers::guess_of_process(y);
+        (unit, numbers::how_guessed(unit))
     }
 }
 
@@ -399,23 +386,34 @@ fn x_values(table: &Table, rows: &[usize], column: Option<usize>, axis: Axis) ->
         let note = note.map(|note| format!("; {note}")).unwrap_or_default();
         (x, format!(", as seconds since the first{note}"))
     };
-    let moments: Vec<times::Moment> = cells().filter_map(times::cell).collect();
+    let moment = |cell| times::cell(cell).or_else(|| times::in_units(cell).filter(|_| axis == Axis::Seconds));
+    let moments: Vec<times::Moment> = cells().filter_map(moment).collect();
     if moments.len() == rows.len() {
         return since(times::laid(&moments));
     }
     let values: Vec<f64> = cells().map(|cell| numbers::number(cell).unwrap_or(f64::NAN)).collect();
-    let first = values.first().copied().unwrap_or(0.0);
-    // Seconds since 1970 have ten digits in our time, milliseconds thirteen, nanoseconds nineteen.
-    let per_second = match first {
-        first if axis != Axis::Seconds || first < 1e9 => return (values, String::new()),
-        first if first < 1e11 => 1.0,
-        first if first < 1e14 => 1e3,
-        first if first < 1e17 => 1e6,
-        _ => 1e9,
+    if axis != Axis::Seconds {
+        return (values, String::new());
+    }
+    let told = time_units::unit_of_name(&table.names[column]);
+    let clock = times::clock(values.iter().copied().find(|value| value.is_finite()).unwrap_or(0.0), told);
+    let mut x: Vec<f64> = values.into_iter().map(|value| clock.x(value)).collect();
+    if clock.since_1970 {
+        let note = times::count_on(&mut x);
+        return since((x, note));
+    }
+    let told = told.filter(|unit| (unit.seconds - 1.0).abs() > 0.0);
+    (x, told.map(|unit| format!(", which counts {}; x is in seconds", unit.name)).unwrap_or_default())
+}
+
+/// The columns of the parts of a process, beside that of y.
+fn parts(table: &Table, y: usize, raw: &dyn Fn(usize) -> Vec<f64>, unit: Unit) -> process_parts::Parts {
+    let of = |(column, name): (usize, &String)| {
+        let part = process_parts::part(name).filter(|_| column != y)?;
+        let unit = numbers::unit_of_name(name).unwrap_or(unit);
+        Some((part, raw(column).into_iter().map(|value| value * unit.bytes).collect()))
     };
-    let mut x: Vec<f64> = values.into_iter().map(|value| (value - first) / per_second).collect();
-    let note = times::count_on(&mut x);
-    since((x, note))
+    table.names.iter().enumerate().filter_map(of).collect()
 }
 
 /// Other columns of memory and counts, under plain names.

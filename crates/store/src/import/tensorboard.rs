@@ -59,13 +59,13 @@ fn unknown() -> Meaning {
 
 fn curve(tag: String, points: Points, meant: &Meaning, hints: &Hints) -> Curve {
     let asked = hints.unit.as_deref().and_then(numbers::unit);
-    let unit = asked.or(meant.unit).unwrap_or_else(|| numbers::guess(&points.value));
+    let unit = asked.or(meant.unit).unwrap_or_else(|| numbers::guess_of_process(&points.value));
     let how = if asked.is_some() {
         "as asked"
     } else if meant.unit.is_some() {
         "by its name"
     } else {
-        "by its size"
+        numbers::how_guessed(unit)
     };
     let mut notes = vec![format!("`{tag}` taken as {}, {how}", unit.name)];
     let steps_move = points.step.windows(2).any(|pair| pair[0] < pair[1]);

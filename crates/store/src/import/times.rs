@@ -1,5 +1,8 @@
 //! Moments as logs write them, turned into seconds since the first.
 
+use super::numbers;
+use super::time_units::{self, TimeUnit};
+
 /// A moment: seconds, and whether a date stood with it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Moment {
@@ -18,7 +21,7 @@ pub(crate) fn find(line: &str) -> Option<Moment> {
     for at in first_colon.saturating_sub(2)..bytes.len().min(first_colon + 60) {
         let starts = bytes[at].is_ascii_digit()
             && (at == 0 || !(bytes[at - 1].is_ascii_digit() || bytes[at - 1] == b':'));
-        if starts && let Some(clock) = clock(&bytes[at..]) {
+        if starts && let Some(clock) = shown(&bytes[at..]) {
             let day = date_before(line, at, &clock);
             if clock.to_the_second || clock.halved || day.is_some() {
                 let seconds = clock.seconds + day.unwrap_or(0.0) * DAY;
@@ -36,9 +39,55 @@ pub(crate) fn epoch(line: &str) -> Option<Moment> {
     (1e9..1e10).contains(&seconds).then_some(Moment { seconds, dated: true })
 }
 
+/// What the numbers of a clock count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Clock {
+    /// The number at which x is zero.
+    zero: f64,
+    /// Seconds of one.
+    seconds: f64,
+    /// The zero of the clock itself is 1970.
+    pub(crate) since_1970: bool,
+}
+
+impl Clock {
+    /// The seconds of a number, from where the curve begins if the clock counts from 1970.
+    pub(crate) fn x(self, value: f64) -> f64 {
+        self.seconds(value - self.zero)
+    }
+
+    /// The seconds of a number.
+    pub(crate) fn seconds(self, value: f64) -> f64 {
+        // A thousandth is no number of a computer; a thousand is one.
+        if self.seconds < 1.0 { value / (1.0 / self.seconds).round() } else { value * self.seconds }
+    }
+}
+
+/// Seconds since 1970 are more in our time, and no job has run for as long.
+pub(crate) const SINCE_1970: f64 = 1e9;
+/// They are fewer in our time: what is beyond counts something smaller.
+const BEYOND_SECONDS: f64 = 1e11;
+
+/// What a clock counts that begins with this number: the unit that it tells, as far as that can be, else seconds; since 1970
+/// also milliseconds (thirteen digits in our time), microseconds, nanoseconds (nineteen).
+pub(crate) fn clock(first: f64, told: Option<TimeUnit>) -> Clock {
+    let by_size = [1.0, 1e-3, 1e-6, 1e-9].into_iter().find(|seconds| first * seconds < BEYOND_SECONDS);
+    let told = told.map(|unit| unit.seconds).filter(|seconds| first * seconds < BEYOND_SECONDS);
+    let seconds = told.or(by_size).unwrap_or(1e-9);
+    let since_1970 = first * seconds >= SINCE_1970;
+    Clock { zero: if since_1970 { first } else { 0.0 }, seconds, since_1970 }
+}
+
 /// A whole cell: a dated moment, a time of day, or a time since the start.
 pub(crate) fn cell(text: &str) -> Option<Moment> {
-    elapsed(text).or_else(|| find(text))
+    // `5m` is a size, where nothing says that it is a time.
+    let in_units = || in_units(text).filter(|_| numbers::size(text).is_none());
+    elapsed(text).or_else(in_units).or_else(|| find(text))
+}
+
+/// `1m05s`, `0.5h`, `100 ms`, `5m`.
+pub(crate) fn in_units(text: &str) -> Option<Moment> {
+    Some(Moment { seconds: time_units::whole(text)?, dated: false })
 }
 
 /// Hours beyond a day, or days before them: `49:45:00`, `2-01:45:00`, `2 days, 1:45:00`.
@@ -49,7 +98,7 @@ fn elapsed(text: &str) -> Option<Moment> {
         .find_map(|mark| text.split_once(mark))
         .map_or((Some(0.0), text), |(days, rest)| (whole(days), rest));
     let (hours, rest) = hours.split_once(':')?;
-    let minutes = clock(format!("0:{rest}").as_bytes()).filter(|clock| clock.to_the_second)?;
+    let minutes = shown(format!("0:{rest}").as_bytes()).filter(|clock| clock.to_the_second)?;
     let plain = rest.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b','));
     let seconds = days? * DAY + whole(hours)? * HOUR + minutes.seconds;
     plain.then_some(Moment { seconds, dated: false })
@@ -61,14 +110,14 @@ fn whole(text: &str) -> Option<f64> {
 }
 
 /// A time as a clock shows it.
-struct Clock {
+struct Shown {
     seconds: f64,
     to_the_second: bool,
     /// AM or PM stood after it.
     halved: bool,
 }
 
-fn clock(bytes: &[u8]) -> Option<Clock> {
+fn shown(bytes: &[u8]) -> Option<Shown> {
     let digits = |from: usize| {
         let end = bytes
             .get(from..)?
@@ -98,7 +147,7 @@ fn clock(bytes: &[u8]) -> Option<Clock> {
     };
     let half = half_of_day(bytes.get(end..)?).filter(|_| (1.0..=12.0).contains(&hours));
     let hours = half.map_or(hours, |noon| hours % 12.0 + noon);
-    Some(Clock {
+    Some(Shown {
         seconds: hours * HOUR + minutes * 60.0 + seconds + fraction,
         to_the_second: second.is_some(),
         halved: half.is_some(),
@@ -122,7 +171,7 @@ fn colon(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// The day number of a date that ends right before `at`. `3/4/2025` is one where AM or PM says that it is American.
-fn date_before(line: &str, at: usize, clock: &Clock) -> Option<f64> {
+fn date_before(line: &str, at: usize, clock: &Shown) -> Option<f64> {
     let left = line.get(..at)?.trim_end_matches([' ', 'T', '_', ',']);
     let written = || {
         let text = left.get(left.len().checked_sub(10)?..)?.replace('/', "-");

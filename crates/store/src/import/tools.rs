@@ -1,6 +1,7 @@
-//! The files and screens of known tools: mprof, psrecord, docker stats, free, sar, ps and top in a loop.
+//! The files and screens of known tools: mprof, psrecord, docker stats, sstat, free, sar, ps and top in a loop.
 
 mod dumps;
+mod slurm;
 
 use super::numbers::{self, KIB, MIB, Unit};
 use super::times::{self, Moment};
@@ -17,6 +18,7 @@ pub(crate) const FORMS: &[Form] = &[
     ("psrecord", psrecord),
     ("docker stats", docker_stats),
     ("kubectl top or systemd-cgtop", cgroups),
+    ("sstat or sacct", slurm::read),
     ("nvidia-smi", nvidia_smi),
     ("nvidia-smi dmon or pmon", dumps::dmon),
     ("/proc/meminfo", dumps::meminfo),

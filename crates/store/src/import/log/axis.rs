@@ -6,6 +6,7 @@
 use super::super::Hints;
 use super::super::times::{self, Moment};
 use super::FEWEST_POINTS;
+use super::clock;
 use super::line::Point;
 use lowtide_model::Axis;
 use std::collections::BTreeSet;
@@ -59,10 +60,20 @@ impl Place {
         }
     }
 
+    fn all(self, points: &[&Point]) -> Vec<f64> {
+        points.iter().map(|point| self.of(point).unwrap_or(f64::NAN)).collect()
+    }
+
     /// What has to be known of the x of points that all have this place.
     pub(super) fn note(self, points: &[&Point]) -> Option<String> {
-        let moments = points.iter().filter_map(|point| point.moment).collect::<Vec<Moment>>();
-        if self == Self::Moment { times::laid(&moments).1 } else { None }
+        let moments = || points.iter().filter_map(|point| point.moment).collect::<Vec<Moment>>();
+        let first = points.first().and_then(|point| point.told_in);
+        let told_in = || first.filter(|_| points.iter().all(|point| point.told_in == first));
+        match self {
+            Self::Moment => times::laid(&moments()).1,
+            Self::Seconds => told_in().map(|unit| format!("the time is told in {unit}; x is in seconds")),
+            Self::Asked | Self::Step | Self::Epoch | Self::Line => None,
+        }
     }
 
     /// The x of points that all have this place.
@@ -72,11 +83,17 @@ impl Place {
                 times::since_first(&points.iter().filter_map(|point| point.moment).collect::<Vec<Moment>>())
             }
             Self::Line => (0..points.len()).map(|n| n as f64).collect(),
-            Self::Asked | Self::Step | Self::Epoch | Self::Seconds => {
-                points.iter().map(|point| self.of(point).unwrap_or(f64::NAN)).collect()
-            }
+            Self::Seconds => since_the_first_if_1970(self.all(points)),
+            Self::Asked | Self::Step | Self::Epoch => self.all(points),
         }
     }
+}
+
+/// Seconds from the first on, where the clock counts from 1970.
+fn since_the_first_if_1970(mut x: Vec<f64>) -> Vec<f64> {
+    let first = x.first().copied().filter(|first| *first >= times::SINCE_1970).unwrap_or(0.0);
+    x.iter_mut().for_each(|x| *x -= first);
+    x
 }
 
 /// What x is, and what was passed over for it.
@@ -125,6 +142,7 @@ fn asked(points: &[&Point], hints: &Hints) -> Option<Place> {
     let timed = points.iter().filter(|point| point.seconds.is_some()).count() * 2 > points.len();
     match hints.x.as_deref().map(str::to_ascii_lowercase).as_deref() {
         Some("sample") => Some(Place::Line),
+        Some(name) if timed && clock::is_name(name) => Some(Place::Seconds),
         Some(_) if points.iter().any(|point| point.asked.is_some()) => Some(Place::Asked),
         Some("step" | "steps") => Some(Place::Step),
         Some("epoch") => Some(Place::Epoch),
@@ -142,11 +160,14 @@ fn extent(points: &[&Point], place: Place) -> f64 {
     x.iter().copied().fold(f64::NEG_INFINITY, f64::max) - x.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-/// Whether it moves, and mostly forward: a new run or a new epoch may fall back.
+/// Whether it moves, and mostly forward: a new run or a new epoch may fall back. Seconds that fall nearly as often as they
+/// rise are how long a step took.
 fn orders(points: &[&Point], place: Place) -> bool {
     let x = values(points, place);
     let falls = x.windows(2).filter(|pair| pair[1] < pair[0]).count();
-    x.len() < 2 || (extent(points, place) > 0.0 && falls * 4 <= x.len())
+    let rises = x.windows(2).filter(|pair| pair[1] > pair[0]).count();
+    let forward = falls * 4 <= x.len() && (place != Place::Seconds || falls * 2 <= rises);
+    x.len() < 2 || (extent(points, place) > 0.0 && forward)
 }
 
 /// An epoch that is the same on many lines orders nothing.

@@ -3,12 +3,13 @@
 use super::super::Hints;
 use super::super::memory_names::{
     GET_INFO, Meaning, count_series, free_meaning, heap_series, is_free_word, is_named, is_other_memory,
-    meaning,
+    is_total_of_memory, meaning,
 };
 use super::super::numbers::{self, Found, Unit};
 use super::super::times::{self, Moment};
-use super::no_level;
+use super::{clock, no_level};
 use lowtide_model::Metric;
+use std::ops::Range;
 
 const STEP_WORDS: &[&str] = &[
     "step",
@@ -23,7 +24,6 @@ const STEP_WORDS: &[&str] = &[
     "étape",
     "etape",
 ];
-const SECOND_WORDS: &[&str] = &["elapsed", "seconds", "secs", "sec", "t", "time", "uptime", "runtime"];
 
 /// A size under its name: the number, and the unit if one stands there.
 pub(super) type Size = (String, f64, Option<Unit>);
@@ -32,6 +32,8 @@ pub(super) type Size = (String, f64, Option<Unit>);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Point {
     pub(super) run: usize,
+    /// Where its line stands in the text.
+    pub(super) line: Range<usize>,
     /// The line without its digits: lines that a program prints look alike.
     pub(super) shape: String,
     pub(super) asked: Option<f64>,
@@ -47,6 +49,8 @@ pub(super) struct Point {
     pub(super) under_moment: Option<Moment>,
     pub(super) pid: Option<f64>,
     pub(super) seconds: Option<f64>,
+    /// What the seconds were told in, where that is another unit.
+    pub(super) told_in: Option<&'static str>,
     pub(super) moment: Option<Moment>,
     pub(super) writer: Option<Writer>,
     /// What the line begins with, which may be who wrote it.
@@ -54,6 +58,8 @@ pub(super) struct Point {
     /// Step and epoch of the line above, which holds no size.
     pub(super) above: Option<(Option<f64>, Option<f64>)>,
     pub(super) sizes: Vec<Size>,
+    /// All the memory that there is, in numbers without a unit: the `mem_total=64000` beside `mem_free=30000`.
+    pub(super) totals: Vec<Size>,
     /// Memory stands on the line in per cent.
     pub(super) per_cent: bool,
     /// What sizes are held against on the same line: the 62.5 of `RAM 12.3GB/62.5GB`.
@@ -92,7 +98,7 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
         moment: times::find(line),
         shape: shape(line),
         writer: rank(line).map(Writer::rank),
-        label: label(line).filter(|_| seconds_in_bracket(line).is_none()),
+        label: label(line).filter(|_| clock::in_bracket(line).is_none()),
         ..Point::default()
     };
     let mut last_size: Option<(&Found<'_>, String)> = None;
@@ -106,6 +112,8 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
             point.bounds.push((name, item.value, unit));
         } else if hints.x.as_deref().is_some_and(|asked| is_named(&key, asked)) {
             point.asked = Some(item.value);
+            let shown = clock::shown(line, item);
+            (point.seconds, point.told_in) = shown.map_or((point.seconds, point.told_in), seconds);
         } else if bare && STEP_WORDS.contains(&short.as_str()) {
             point.of = if point.step.is_none() { whole_of(item) } else { point.of };
             point.step = point.step.or(Some(item.value * thousands(item)));
@@ -113,8 +121,10 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
             point.epoch = point.epoch.or(Some(item.value));
         } else if bare && short == "pid" {
             point.pid = Some(item.value);
-        } else if bare && SECOND_WORDS.contains(&short.as_str()) && !item.rest.starts_with([':', '-', '/']) {
-            point.seconds = point.seconds.or(Some(item.value));
+        } else if let Some(shown) = clock::shown(line, item) {
+            if point.seconds.is_none() {
+                (point.seconds, point.told_in) = seconds(shown);
+            }
         } else if let Some(series) = count_of(item, &key) {
             point.counts.push((series, item.value));
         } else {
@@ -126,10 +136,14 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
             if let Some(size) = size_in(line, item, &name, hints) {
                 last_size = Some((&found[number], size.0.clone()));
                 point.sizes.push(size);
+            } else if bare && !item.percent && !item.signed && is_total_of_memory(&name) {
+                point.totals.push((name, item.value, numbers::unit_of_name(&key)));
             }
         }
     }
-    point.seconds = point.seconds.or_else(|| seconds_in_bracket(line));
+    if let Some(shown) = clock::in_bracket(line).filter(|_| point.seconds.is_none()) {
+        (point.seconds, point.told_in) = seconds(shown);
+    }
     // Ray writes `(train pid=4711)` before each line.
     let of_pid = |pid: f64| Writer { number: pid as u32, name: format!("pid {pid}") };
     point.label = point.label.take().or_else(|| point.pid.map(of_pid));
@@ -140,6 +154,10 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
         (point.step, point.of, point.in_bar) = (Some(counted.value), whole_of(counted), bar.is_some());
     }
     point
+}
+
+fn seconds(shown: clock::Shown) -> (Option<f64>, Option<&'static str>) {
+    (Some(shown.seconds), shown.unit)
 }
 
 /// Words before a name that say of what, or which.
@@ -236,7 +254,11 @@ fn held_after(line: &str, item: &Found<'_>) -> Option<&'static str> {
 /// word has its own.
 fn free_after(item: &Found<'_>, key: &str) -> Option<String> {
     item.unit?;
-    let rest = item.rest.trim_start().strip_prefix(item.after)?.trim_start();
+    let rest = item.rest.trim_start();
+    // `12.3 free of 64 GB` has its unit after the total.
+    let rest =
+        if is_free_word(&item.after.to_ascii_lowercase()) { rest } else { rest.strip_prefix(item.after)? };
+    let rest = rest.trim_start();
     let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
     let word = rest[..end].to_ascii_lowercase();
     let next = rest[end..].trim_start();
@@ -255,7 +277,7 @@ fn card_before(line: &str, item: &Found<'_>) -> Option<String> {
     card.filter(|_| !number.is_empty()).map(|card| format!("{card}{number}"))
 }
 
-/// Whether `next` is what `size` is held against: `12.3GB/62.5GB`, `2,000 MB of 32,000 MB`.
+/// Whether `next` is what `size` is held against: `12.3GB/62.5GB`, `2,000 MB of 32,000 MB`, `59 GB free of 64 GB`.
 fn is_bound(line: &str, size: &Found<'_>, next: &Found<'_>) -> bool {
     let between = line.get(line.len() - size.rest.len()..next.at).unwrap_or("").trim_start();
     let between =
@@ -264,7 +286,14 @@ fn is_bound(line: &str, size: &Found<'_>, next: &Found<'_>) -> bool {
         return between.trim() == ",";
     }
     let sizes = next.unit.is_some_and(|unit| unit.bytes > 1.0);
-    sizes && !next.percent && ["/", "of", "out of"].contains(&between.trim())
+    sizes && !next.percent && ["/", "of", "out of"].contains(&without_state(between.trim()))
+}
+
+/// The `of` of `59000 MB free of 64000 MB` and `12 GB used of 64 GB`.
+fn without_state(between: &str) -> &str {
+    let (word, rest) = between.split_once(' ').unwrap_or((between, ""));
+    let word = word.to_ascii_lowercase();
+    if is_free_word(&word) || word == "used" { rest.trim_start() } else { between }
 }
 
 /// `step 5k`.
@@ -273,7 +302,7 @@ fn thousands(item: &Found<'_>) -> f64 {
     if rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric)) { 1000.0 } else { 1.0 }
 }
 
-/// The rank that wrote a line: `[rank1]`, `rank 1:`, `rank=1`.
+/// The rank that wrote a line: `[rank1]`, `rank 1:`, `rank=1`, `"rank": 1`.
 fn rank(line: &str) -> Option<u32> {
     if !["rank", "Rank", "RANK"].iter().any(|word| line.contains(word)) {
         return None;
@@ -283,7 +312,7 @@ fn rank(line: &str) -> Option<u32> {
     while let Some(at) = lower.get(from..)?.find("rank").map(|at| at + from) {
         from = at + 4;
         let whole = !lower[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
-        let rest = lower[from..].trim_start_matches([' ', ':', '=', '#']);
+        let rest = lower[from..].trim_start_matches([' ', ':', '=', '#', '"', '\'']);
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         if whole && end > 0 {
             return rest[..end].parse().ok();
@@ -308,14 +337,6 @@ fn label(line: &str) -> Option<Writer> {
     let number = name.rsplit(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty())?;
     let is_name = name.len() <= LONGEST_LABEL && !name.contains([':', '=', '%']);
     number.parse().ok().filter(|_| is_name).map(|number| Writer { number, name: name.to_owned() })
-}
-
-/// The seconds that a line begins with: `[   12.500]` as dmesg and `ts` write them, `[30s]`.
-fn seconds_in_bracket(line: &str) -> Option<f64> {
-    let text = line.trim_start().strip_prefix('[')?.split_once(']')?.0.trim();
-    let (number, unit) = text.split_at(text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len());
-    let seconds = ["s", "sec"].contains(&unit) || (unit.is_empty() && number.contains('.'));
-    numbers::number(number).filter(|_| seconds)
 }
 
 /// The longest name of a pod with its container.

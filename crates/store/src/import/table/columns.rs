@@ -1,8 +1,8 @@
 //! Which column of a table is memory, and which says where a row stands: guessed from names and values.
 
 use super::super::memory_names::{Meaning, are_alike, free_meaning, is_peak, is_total, meaning};
-use super::super::{Hints, MOST_BESIDE, Missing, allocator, times};
-use super::{Table, value, x_values};
+use super::super::{Hints, MOST_BESIDE, Missing, allocator, process_parts, time_units, times};
+use super::{Table, measured, nameless, x_values};
 use lowtide_model::{Axis, Metric};
 
 /// The columns to judge: the one asked for, else the best named; several where a column is a run (W&B), and beside it
@@ -18,23 +18,29 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
         return Ok(vec![(column, meaning(name).or_else(|| free_meaning(name)).unwrap_or(plain))]);
     }
     let width = table.names.len();
-    if table.names.iter().all(String::is_empty) {
-        let moving: Vec<usize> = (0..width).filter(|column| !is_place(table, *column)).collect();
-        return match moving[..] {
-            [only] => Ok(vec![(only, plain)]),
-            [] if width <= 2 => Ok(vec![(width - 1, plain)]),
-            [_, second] if width == 2 => Ok(vec![(second, plain)]),
-            _ => Err(Missing::Wanted(format!(
-                "{width} columns without names; say which is memory, such as --y 2"
-            ))),
-        };
+    if nameless::is_nameless(table) {
+        return nameless::y_columns(table);
     }
     let mut found: Vec<(usize, Meaning)> = (0..width)
         .filter(|column| !is_bound(&table.names[*column]) && !is_share(&table.names[*column]))
-        .filter(|column| table.share_of_values(*column) >= 0.5)
+        .filter(|column| table.share_of_sizes(*column) >= 0.5)
         .filter_map(|column| Some((column, meaning_among(&table.names, column)?)))
         .collect();
-    found.sort_by_key(|(column, meant)| (std::cmp::Reverse(meant.rank), *column));
+    let parts = |column: usize, meant: &Meaning| {
+        hints.unit.is_none() && meant.unit.is_none() && holds_parts(table, column)
+    };
+    let part = found.iter().find(|(column, meant)| parts(*column, meant)).map(|(column, _)| *column);
+    found.retain(|(column, meant)| !parts(*column, meant));
+    if let Some(part) = part.filter(|_| found.is_empty()) {
+        return Err(Missing::Wanted(below_one(&table.names[part])));
+    }
+    if found.iter().any(|(column, _)| !process_parts::is_file(&table.names[*column])) {
+        found.retain(|(column, _)| !process_parts::is_file(&table.names[*column]));
+    } else if let Some((column, _)) = found.first() {
+        return Err(process_parts::only_file(&table.names[*column]));
+    }
+    let whole = |column: usize| process_parts::part(&table.names[column]).is_none();
+    found.sort_by_key(|(column, meant)| (std::cmp::Reverse(meant.rank), !whole(*column), *column));
     let Some(best) = found.first().map(|(column, meant)| (*column, meant.rank)) else {
         return without_names_of_memory(table, &plain);
     };
@@ -98,7 +104,7 @@ fn without_names_of_memory(table: &Table, plain: &Meaning) -> Result<Vec<(usize,
 /// before what is free, which the page cache takes from.
 fn free_columns(table: &Table) -> Vec<(usize, Meaning)> {
     let mut found: Vec<(usize, Meaning)> = (0..table.names.len())
-        .filter(|column| !is_bound(&table.names[*column]) && table.share_of_values(*column) >= 0.5)
+        .filter(|column| !is_bound(&table.names[*column]) && table.share_of_sizes(*column) >= 0.5)
         .filter_map(|column| Some((column, free_meaning(&table.names[column])?)))
         .collect();
     let name = |column: usize| table.names[column].to_ascii_lowercase();
@@ -110,16 +116,16 @@ fn free_columns(table: &Table) -> Vec<(usize, Meaning)> {
 }
 
 /// Whether a column without a name says where a row stands: it rises with each, or holds times.
-fn is_place(table: &Table, column: usize) -> bool {
+pub(super) fn is_place(table: &Table, column: usize) -> bool {
     is_timed(table, column) || (column == 0 && rises(table, column))
 }
 
-fn is_timed(table: &Table, column: usize) -> bool {
+pub(super) fn is_timed(table: &Table, column: usize) -> bool {
     table.rows.iter().all(|row| times::cell(&row[column]).is_some())
 }
 
 fn rises(table: &Table, column: usize) -> bool {
-    let values: Vec<f64> = table.rows.iter().filter_map(|row| value(&row[column])).collect();
+    let values: Vec<f64> = table.rows.iter().filter_map(|row| measured(&row[column])).collect();
     values.len() > 2 && values.windows(2).all(|pair| pair[0] < pair[1])
 }
 
@@ -132,6 +138,21 @@ fn in_per_cent(name: &str) -> String {
     format!(
         "`{name}` is in per cent of a whole that the file does not tell; export a size, such as W&B's \
          system.proc.memory.rssMB or gpu.0.memoryAllocatedBytes"
+    )
+}
+
+/// Whether no cell of a column is above one, and some are between: parts of a whole, or sizes of which nobody knows.
+fn holds_parts(table: &Table, column: usize) -> bool {
+    let values: Vec<f64> = table.rows.iter().filter_map(|row| measured(&row[column])).collect();
+    let bare = !table.holds_sizes(column);
+    bare && values.iter().all(|value| (0.0..=1.0).contains(value))
+        && values.iter().any(|value| value.fract() > 0.0)
+}
+
+fn below_one(name: &str) -> String {
+    format!(
+        "`{name}` is nowhere above 1: a part of a whole that the file does not tell, or a size without its unit; if it is \
+         one, say which with --unit, such as --unit GB"
     )
 }
 
@@ -161,15 +182,20 @@ pub(super) fn x_column(table: &Table, hints: &Hints, ys: &[(usize, Meaning)]) ->
     if let Some(asked) = &hints.x {
         let column = table.column(asked)?;
         let name = &table.names[column];
-        if ys.iter().any(|(y, _)| *y == column) || (axis_of(name).is_none() && meaning(name).is_some()) {
+        let memory = axis_of(name).is_none() && (table.holds_sizes(column) || meaning(name).is_some());
+        if ys.iter().any(|(y, _)| *y == column) || memory {
+            let name = if name.is_empty() { asked } else { name };
             return Err(Missing::Wanted(format!("`{name}` is memory, which orders nothing; name another x")));
         }
         let axis = axis_of(&table.names[column]).map_or(Axis::Sample, |(axis, _)| axis);
         return Ok(Place { column: Some(column), axis, note: None });
     }
-    let is_y = |column: usize| ys.iter().any(|(y, _)| *y == column);
-    let free =
-        || (0..table.names.len()).filter(|column| !is_y(*column) && table.share_of_values(*column) >= 0.6);
+    // A size with its unit orders nothing either.
+    let sized = |column: usize| table.holds_sizes(column) && axis_of(&table.names[column]).is_none();
+    let is_memory = |column: usize| ys.iter().any(|(y, _)| *y == column) || sized(column);
+    let free = || {
+        (0..table.names.len()).filter(|column| !is_memory(*column) && table.share_of_values(*column) >= 0.6)
+    };
     let mut named: Vec<(u8, usize, Axis)> = free()
         .filter_map(|column| axis_of(&table.names[column]).map(|(axis, rank)| (rank, column, axis)))
         .collect();
@@ -188,10 +214,10 @@ pub(super) fn x_column(table: &Table, hints: &Hints, ys: &[(usize, Meaning)]) ->
     {
         return Ok(Place { column: Some(column), axis: Axis::Seconds, note });
     }
-    let nameless = table.names.iter().all(String::is_empty);
-    let column = free().find(|column| rises(table, *column)).filter(|_| nameless);
-    let since_1970 =
-        |column: usize| (SINCE_1970.0..SINCE_1970.1).contains(&value(&table.rows[0][column]).unwrap_or(0.0));
+    let column = free().find(|column| rises(table, *column)).filter(|_| nameless::is_nameless(table));
+    let since_1970 = |column: usize| {
+        (SINCE_1970.0..SINCE_1970.1).contains(&measured(&table.rows[0][column]).unwrap_or(0.0))
+    };
     let axis = if column.is_some_and(since_1970) { Axis::Seconds } else { Axis::Sample };
     Ok(Place { column, axis, note })
 }
@@ -199,15 +225,18 @@ pub(super) fn x_column(table: &Table, hints: &Hints, ys: &[(usize, Meaning)]) ->
 /// Seconds since 1970, in our time.
 const SINCE_1970: (f64, f64) = (1e9, 2.5e9);
 
-/// Whether a column moves. Seconds must also mostly rise: a column `time` that goes up and down is how long a step took.
+/// Whether a column moves. Seconds must also mostly rise: a column `time` that goes up and down, or falls nearly as often as it
+/// rises, is how long a step took.
 fn orders(table: &Table, column: usize, axis: Axis) -> bool {
     let filled: Vec<usize> =
         (0..table.rows.len()).filter(|row| !table.rows[*row][column].is_empty()).collect();
     let x = x_values(table, &filled, Some(column), axis).0;
     let moves = x.windows(2).any(|pair| (pair[1] - pair[0]).abs() > 0.0);
     let falls = x.windows(2).filter(|pair| pair[1] < pair[0]).count();
+    let rises = x.windows(2).filter(|pair| pair[1] > pair[0]).count();
     let newest_first = falls > 0 && only_falls(&x);
-    x.len() < 2 || (moves && (axis != Axis::Seconds || falls * 4 <= x.len() || newest_first))
+    let forward = falls * 4 <= x.len() && falls * 2 <= rises;
+    x.len() < 2 || (moves && (axis != Axis::Seconds || forward || newest_first))
 }
 
 pub(super) fn only_falls(x: &[f64]) -> bool {
@@ -215,7 +244,10 @@ pub(super) fn only_falls(x: &[f64]) -> bool {
 }
 
 /// The kind of axis a name means, the better first.
-fn axis_of(name: &str) -> Option<(Axis, u8)> {
+pub(super) fn axis_of(name: &str) -> Option<(Axis, u8)> {
+    if time_units::is_duration(name) {
+        return None;
+    }
     let lower = name.to_ascii_lowercase();
     let parts: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let is = |words: &[&str]| words.iter().any(|word| parts.contains(word));
@@ -233,11 +265,13 @@ fn axis_of(name: &str) -> Option<(Axis, u8)> {
         "runtime",
         "t",
         "ts",
+        "uptime",
         "zeit",
         "datum",
         "zeitstempel",
         "uhrzeit",
-    ]) {
+    ]) || time_units::is_clock(name)
+    {
         Some((Axis::Seconds, 1))
     } else if is(&["epoch", "epochs"]) {
         Some((Axis::Epoch, 2))
