@@ -5,7 +5,7 @@
 //! Naming the steps: `path.rs`; how far the samples' ways are the same one: `agree.rs`.
 
 use crate::agree::Way;
-use crate::diff::DrawnFrom;
+use crate::diff::{DrawnFrom, Grown};
 use crate::frames::ByFrame;
 use crate::frontier::Frontier;
 use crate::index::{Index, Slot, object_of};
@@ -109,8 +109,8 @@ pub(crate) struct Begun<'r> {
 /// A type to climb from.
 struct Chosen<'r> {
     row: &'r TypeUse,
-    /// By how many bytes it grew, where a scan before tells.
-    grown: Option<u64>,
+    /// How it grew, where a scan before tells.
+    grown: Option<Grown>,
     /// Whether only new blocks were drawn, and the bytes they were drawn from.
     new: bool,
     from: DrawnFrom,
@@ -209,12 +209,21 @@ impl Begun<'_> {
             climb.cut = tree.cut || ways.cut;
             ascend(ground, (tree, ways), climb);
         }
-        self.chosen.iter().zip(&self.climbs).map(|(chosen, climb)| report(ground, chosen, climb)).collect()
+        let mut newer = None;
+        let mut report = |(chosen, climb): (&Chosen<'_>, &Climb)| {
+            let mut holders = report(ground, chosen, climb);
+            if climb.is_unheld() {
+                let name = newer.get_or_insert_with(|| crate::newer::newer(ground));
+                name.iter().for_each(|name| holders.doubt = came(name));
+            }
+            holders
+        };
+        self.chosen.iter().zip(&self.climbs).map(&mut report).collect()
     }
 }
 
-/// The types to climb from: those that grew most, and by how much, or those that hold most.
-fn choose<'r>(rows: &'r [TypeUse], settings: &Settings) -> Vec<(&'r TypeUse, Option<u64>)> {
+/// The types to climb from: those that grew most, and how, or those that hold most.
+fn choose<'r>(rows: &'r [TypeUse], settings: &Settings) -> Vec<(&'r TypeUse, Option<Grown>)> {
     match &settings.before {
         None => {
             let all: u64 = rows.iter().map(|row| row.bytes().0).sum();
@@ -228,7 +237,7 @@ fn choose<'r>(rows: &'r [TypeUse], settings: &Settings) -> Vec<(&'r TypeUse, Opt
             let find = |grown: &TypeGrowth| {
                 rows.iter().find(|row| row.name == grown.name && row.module == grown.module)
             };
-            let found = |grown: &TypeGrowth| Some((find(grown)?, u64::try_from(grown.bytes()).ok()));
+            let found = |grown: &TypeGrowth| Some((find(grown)?, Grown::of(grown)));
             up.take(settings.climbs).filter_map(found).collect()
         }
     }
@@ -267,6 +276,12 @@ impl Climb {
     /// What part of all some samples stand for.
     fn share(&self, samples: u64) -> f64 {
         self.weight(samples) / self.weight(self.all).max(1.0)
+    }
+
+    /// Whether most of the samples hang on no name, and there was time to look for one.
+    fn is_unheld(&self) -> bool {
+        let named = self.tops.iter().fold(0, |all, top| all | top.samples);
+        !self.cut && self.all != 0 && self.share(named) < COMMON
     }
 
     /// The one that holds most of some samples, and those it holds.
@@ -372,6 +387,13 @@ fn also(namer: &Namer<'_, '_>, climb: &Climb, (top, way): (&Top, &Way)) -> Strin
     let Some((top, held)) = next.filter(|(_, held)| climb.share(*held) >= ALSO) else { return String::new() };
     let next = Way::find(namer, climb, (Some(top), held), climb.weight(held) * COMMON);
     format!("{:.0} % by {}", climb.share(next.samples) * 100.0, next.text)
+}
+
+/// What is said of samples that hang on nothing where a name leads to what came meanwhile.
+fn came(name: &str) -> String {
+    format!(
+        "no name that leads to them was found: {name} leads to what came while the scan went on, and may hold them"
+    )
 }
 
 /// Why there is no single holder that has a name; `most` holds most of them, and a part of their way may be `common`.

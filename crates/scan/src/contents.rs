@@ -94,9 +94,7 @@ pub(crate) fn contents<'a>(
     }
     caches(reader, &mut filler.out, &filler.candidates);
     if settings.suspects {
-        let text_type = filler.types.all.iter().find(|found| found.is_plain_text());
-        let text_type = text_type.map_or(0, |found| found.address);
-        filler.types.names.look_in_the_interpreter(reader, text_type);
+        filler.types.look_in_the_interpreter();
     }
     filler.links.refresh(filler.types);
     search.begin(filler.around());

@@ -29,8 +29,7 @@ pub fn diff(before: &Scan, after: &Scan) -> Difference {
 /// Who holds the types that grew.
 fn holders(grown: &[TypeGrowth], held: &[Holders]) -> Vec<Holders> {
     let growth = |found: &Holders| {
-        let row = grown.iter().find(|row| row.name == found.name && row.module == found.module)?;
-        u64::try_from(row.bytes()).ok().filter(|bytes| *bytes > 0)
+        Grown::of(grown.iter().find(|row| row.name == found.name && row.module == found.module)?)
     };
     let told = |found: &Holders| {
         let (grown, mut found) = (growth(found)?, found.clone());
@@ -51,17 +50,36 @@ pub(crate) struct DrawnFrom {
     pub(crate) unit: f64,
 }
 
+/// How a type grew.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grown {
+    pub(crate) bytes: u64,
+    /// Whether there are as many objects as before, and those own more: tables that got larger.
+    pub(crate) in_place: bool,
+}
+
+impl Grown {
+    /// Nothing where it did not.
+    pub(crate) fn of(row: &TypeGrowth) -> Option<Self> {
+        let bytes = u64::try_from(row.bytes()).ok().filter(|bytes| *bytes > 0)?;
+        Some(Self { bytes, in_place: row.count == 0 && row.owned_bytes > row.own_bytes })
+    }
+}
+
 /// Names no holder of growth that may not have grown. Of the bytes that samples were drawn from, those that are not growth were there
 /// before, or came for others that went. Only who holds more than those is sure to hold more than before.
-pub(crate) fn doubt_holder(holders: &mut Holders, from: DrawnFrom, grown: u64) {
-    let grown = grown as f64;
+pub(crate) fn doubt_holder(holders: &mut Holders, from: DrawnFrom, Grown { bytes, in_place }: Grown) {
+    let grown = bytes as f64;
     let elsewhere = (1.0 - holders.share) * from.bytes;
     let by_chance = ROOM * from.unit + SPREAD * (elsewhere * from.unit).sqrt();
     let none = holders.samples == 0;
     if !none && (holders.text.is_empty() || elsewhere + by_chance < grown) {
         return;
     }
-    let why = if !holders.new {
+    let larger = in_place.then(|| larger(holders));
+    let why = if let Some(larger) = &larger {
+        larger
+    } else if !holders.new {
         "it is not known which of them are new, and most were there before"
     } else if none || ROOM * from.unit >= grown {
         "too few of the new ones are among those that were looked at"
@@ -70,6 +88,16 @@ pub(crate) fn doubt_holder(holders: &mut Holders, from: DrawnFrom, grown: u64) {
     };
     holders.doubt = format!("who holds what grew cannot be told: {why}");
     (holders.path, holders.text, holders.also) = Default::default();
+}
+
+/// What is said where nothing came and nothing went: tables got larger, and those that are new are of them.
+fn larger(holders: &Holders) -> String {
+    let share = holders.share * 100.0;
+    let most = match (holders.new, holders.text.as_str()) {
+        (false, _) | (_, "") => String::new(),
+        (true, text) => format!("; of what is new, {share:.0} % hangs on {text}"),
+    };
+    format!("as many objects as before own more{most}")
 }
 
 fn kinds(before: &Scan, after: &Scan) -> Vec<KindGrowth> {
@@ -183,8 +211,32 @@ mod tests {
 
     fn doubted(share: f64, (bytes, unit): (f64, f64), grown: u64) -> Holders {
         let mut held = Holders { text: "list".into(), new: true, samples: 64, share, ..Holders::default() };
-        doubt_holder(&mut held, DrawnFrom { bytes, unit }, grown);
+        doubt_holder(&mut held, DrawnFrom { bytes, unit }, Grown { bytes: grown, in_place: false });
         held
+    }
+
+    #[test]
+    fn of_tables_that_got_larger_nothing_went() {
+        let told = |new: bool| {
+            let text = "dict <- global one".to_owned();
+            let mut held = Holders { text, new, samples: 2, share: 0.52, ..Holders::default() };
+            let grown = Grown { bytes: 600, in_place: true };
+            doubt_holder(&mut held, DrawnFrom { bytes: 800.0, unit: 400.0 }, grown);
+            assert!(held.text.is_empty(), "it may not have grown most: {held:?}");
+            held.doubt
+        };
+        let why = "who holds what grew cannot be told: as many objects as before own more";
+        assert_eq!(told(true), format!("{why}; of what is new, 52 % hangs on dict <- global one"));
+        assert_eq!(told(false), why);
+        let row = |count, own, owned| TypeGrowth {
+            count,
+            own_bytes: ByteDelta(own),
+            owned_bytes: ByteDelta(owned),
+            ..TypeGrowth::default()
+        };
+        assert!(Grown::of(&row(0, 0, 600)).is_some_and(|grown| grown.in_place));
+        assert!(Grown::of(&row(3, 200, 600)).is_some_and(|grown| !grown.in_place));
+        assert!(Grown::of(&row(0, 0, -600)).is_none());
     }
 
     #[test]

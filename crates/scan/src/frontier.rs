@@ -7,13 +7,18 @@ pub(crate) struct Frontier {
     /// A bit for each word of `bits` that is not 0.
     filled: Vec<u64>,
     count: u64,
+    /// The first ones that were added: all of them, while they are few.
+    few: Vec<u32>,
 }
+
+/// So many blocks are found without a look at all the bits: a long chain has one on each level.
+const FEW: usize = 64;
 
 impl Frontier {
     /// For blocks below `slots`.
     pub(crate) fn new(slots: usize) -> Self {
         let words = slots / 64 + 1;
-        Self { bits: vec![0; words], filled: vec![0; words / 64 + 1], count: 0 }
+        Self { bits: vec![0; words], filled: vec![0; words / 64 + 1], count: 0, few: Vec::new() }
     }
 
     /// There are more blocks now.
@@ -39,7 +44,11 @@ impl Frontier {
     pub(crate) fn insert(&mut self, id: u32) {
         let word = id as usize / 64;
         let Some(bits) = self.bits.get_mut(word) else { return };
-        self.count += u64::from(*bits >> (id % 64) & 1 == 0);
+        let new = *bits >> (id % 64) & 1 == 0;
+        self.count += u64::from(new);
+        if new && self.few.len() < FEW {
+            self.few.push(id);
+        }
         *bits |= 1 << (id % 64);
         self.filled[word / 64] |= 1 << (word % 64);
     }
@@ -48,6 +57,24 @@ impl Frontier {
     #[inline]
     pub(crate) fn remove(&mut self, id: u32) -> bool {
         self.contains(id) && self.take(id) == Some(id)
+    }
+
+    /// Takes all blocks out, in ascending order.
+    pub(crate) fn drain(&mut self, mut each: impl FnMut(u32)) {
+        let mut few = std::mem::take(&mut self.few);
+        if few.len() as u64 == self.count {
+            few.sort_unstable();
+            few.drain(..).filter(|id| self.remove(*id)).for_each(&mut each);
+        }
+        let mut from = 0;
+        while !self.is_empty()
+            && let Some(id) = self.take(from)
+        {
+            from = id + 1;
+            each(id);
+        }
+        few.clear();
+        self.few = few;
     }
 
     /// Takes the lowest block at or above `from`. Asked with ever larger numbers, it goes over the set once.
@@ -86,11 +113,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn drained(frontier: &mut Frontier) -> Vec<u32> {
-        let (mut all, mut from) = (Vec::new(), 0);
-        while let Some(id) = frontier.take(from) {
-            all.push(id);
-            from = id + 1;
-        }
+        let mut all = Vec::new();
+        frontier.drain(|id| all.push(id));
         all
     }
 
@@ -107,7 +131,13 @@ mod tests {
                 frontier.insert(*id);
             }
             prop_assert_eq!(drained(&mut frontier), wanted.into_iter().collect::<Vec<_>>());
-            prop_assert!(frontier.is_empty());
+            prop_assert!(frontier.is_empty() && drained(&mut frontier).is_empty());
+            for few in [[7, 3, 9], [3, 5000, 1]] {
+                few.iter().for_each(|id| frontier.insert(*id));
+                let mut sorted = few.to_vec();
+                sorted.sort_unstable();
+                prop_assert_eq!(drained(&mut frontier), sorted);
+            }
         }
     }
 

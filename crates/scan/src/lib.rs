@@ -31,6 +31,7 @@ mod memory;
 mod moved;
 mod names;
 mod natives;
+mod newer;
 mod own;
 mod path;
 mod pool;

@@ -1,7 +1,7 @@
 //! Names a person knows: texts, and the keys of dicts. Values of the user's data are never kept.
 
 use crate::reader::{Reader, is_readable, plausible, word};
-use crate::types::Version;
+use crate::types::{self, Version};
 use rustc_hash::FxHashMap;
 
 /// Names longer than this are no names.
@@ -22,36 +22,58 @@ const ROUNDED_TO_PAGE: u64 = 4096 + SLACK;
 const DICT_ENTRY: u64 = 24;
 const SET_ENTRY: u64 = 16;
 
-/// The text of a plain `str`.
+/// The text of a plain `str`, and of nothing else: the words of a tuple or a number, and what lies behind them, can look like one,
+/// and would be somebody's data.
 pub(crate) fn text(reader: &Reader<'_>, version: Version, address: u64) -> Option<String> {
-    if !plausible(address) {
+    if !plausible(address) || !types::is_text(reader, address) {
         return None;
     }
+    let Form { width, ascii } = Form::of(version, reader.word(address + 32)?)?;
     let length = reader.word(address + 16).filter(|length| (1..=LONGEST).contains(length))?;
     let begin = address + if version >= Version(3, 12) { 40 } else { 48 };
-    let mut bytes = vec![0; length as usize + 1];
-    let fine = reader.cached(begin, &mut bytes) && bytes.pop() == Some(0) && bytes.is_ascii();
-    let ascii = fine.then(|| String::from_utf8(bytes).ok()).flatten().filter(|text| is_readable(text));
-    ascii.or_else(|| wide_text(reader, (address, begin), length))
+    let text = if ascii {
+        ascii_text(reader, begin, length)
+    } else {
+        // Behind two more words, three before 3.12.
+        wide_text(reader, begin + (begin - address - 24), (length, width))
+    };
+    text.filter(|text| is_readable(text))
 }
 
-/// The text of a `str` with other letters than ASCII: behind two more words (three before 3.12), with one, two or four bytes a
-/// letter.
-fn wide_text(reader: &Reader<'_>, (address, begin): (u64, u64), length: u64) -> Option<String> {
-    let more = begin - address - 24;
-    let state = reader.word(address + 32)?;
-    // Width, "in one piece", "ASCII only": behind two bits, or behind sixteen.
-    let width = [2, 16].into_iter().find_map(|shift| {
-        let flags = state >> shift & 0x1f;
-        Some(flags & 7).filter(|width| flags >> 3 == 1 && matches!(width, 1 | 2 | 4))
-    })?;
+/// How a `str` in one piece has its letters: bytes of one, and whether all are ASCII.
+struct Form {
+    width: u64,
+    ascii: bool,
+}
+
+impl Form {
+    /// Width, "in one piece", "ASCII only": behind two bits, or behind sixteen. What is not in one piece (of a class that is derived)
+    /// has its letters elsewhere.
+    fn of(version: Version, state: u64) -> Option<Self> {
+        let shifts: &[u32] = if version >= Version(3, 13) { &[2, 16] } else { &[2] };
+        shifts.iter().find_map(|shift| {
+            let flags = state >> shift & 0x1f;
+            let (width, ascii) = (flags & 7, flags & 0x10 != 0);
+            let fits = flags & 8 != 0 && (width == 1 || !ascii && matches!(width, 2 | 4));
+            fits.then_some(Self { width, ascii })
+        })
+    }
+}
+
+fn ascii_text(reader: &Reader<'_>, begin: u64, length: u64) -> Option<String> {
+    let mut bytes = vec![0; length as usize + 1];
+    let fine = reader.cached(begin, &mut bytes) && bytes.pop() == Some(0) && bytes.is_ascii();
+    fine.then(|| String::from_utf8(bytes).ok()).flatten()
+}
+
+/// With other letters than ASCII: each has one, two or four bytes.
+fn wide_text(reader: &Reader<'_>, begin: u64, (length, width): (u64, u64)) -> Option<String> {
     let mut bytes = vec![0; (length * width) as usize];
-    if !reader.cached(begin + more, &mut bytes) {
+    if !reader.cached(begin, &mut bytes) {
         return None;
     }
     let number = |letter: &[u8]| letter.iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
-    let letters = bytes.chunks_exact(width as usize).map(|letter| char::from_u32(number(letter)));
-    letters.collect::<Option<String>>().filter(|text| is_readable(text))
+    bytes.chunks_exact(width as usize).map(|letter| char::from_u32(number(letter))).collect()
 }
 
 /// Where the entries of a dict's table lie.
@@ -110,6 +132,13 @@ impl Table {
     pub(crate) fn hashes(head: &[u8; Self::HEAD], version: Version, block: u64) -> Option<Hashes> {
         let extent = Extent::of(head, version)?;
         extent.hashes().filter(|_| extent.fills(block, ROUNDED_TO_PAGE))
+    }
+
+    /// Whether the value of an entry is at an address: the word before it is its key, and before a key is somebody's value.
+    pub(crate) fn has_value_at(&self, address: u64) -> bool {
+        let first = self.entries + self.key + 8;
+        let inside = address.checked_sub(first).filter(|bytes| bytes / self.step < self.count);
+        inside.is_some_and(|bytes| bytes.is_multiple_of(self.step))
     }
 
     /// Key and value of an entry.

@@ -43,13 +43,6 @@ pub(crate) struct Owned {
     pub(crate) tables: Frontier,
 }
 
-/// Whether a range had pointers.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Led {
-    Nowhere,
-    Somewhere,
-}
-
 /// What is known so far.
 #[derive(Clone, Copy)]
 pub(crate) struct Around<'a, 'b> {
@@ -217,26 +210,24 @@ impl Search {
         self.window = window;
     }
 
-    /// Claims what a word leads to, and remembers it. Says whether it could own something.
+    /// Claims what a word leads to, and remembers it.
     #[allow(
         clippy::inline_always,
         reason = "most words are no pointers: a call for each is a twentieth of a scan"
     )]
     #[inline(always)]
-    fn follow(&mut self, around: &Around<'_, '_>, from: &Source, stored: u64) -> Led {
+    fn follow(&mut self, around: &Around<'_, '_>, from: &Source, stored: u64) {
         let address = unmarked(stored);
-        if !plausible(address) || !around.index.covers(address) {
-            return Led::Nowhere;
+        if plausible(address) && around.index.covers(address) {
+            self.pointer(around, from, stored, address);
         }
-        self.pointer(around, from, stored, address)
     }
 
     #[inline(never)]
-    fn pointer(&mut self, around: &Around<'_, '_>, from: &Source, stored: u64, address: u64) -> Led {
+    fn pointer(&mut self, around: &Around<'_, '_>, from: &Source, stored: u64, address: u64) {
         let Around { index, types, links, .. } = *around;
         // A pointer with a mark other than that of an instance's values (3.12) holds, but owns nothing.
         let owns = stored & 7 == 7 || stored.trailing_zeros() >= 2;
-        let led = if owns { Led::Somewhere } else { Led::Nowhere };
         let edges = self.edges.as_mut().zip(from.part);
         let wanted = if edges.is_some() { Wanted::All } else { Wanted::Raw };
         match index.meet(address, wanted) {
@@ -250,7 +241,7 @@ impl Search {
                     }
                     (Role::Any, None) if owns && self.phase == Phase::Rest => {
                         self.natives.push(from.id, id, place((index, types), (id, start), address));
-                        return led;
+                        return;
                     }
                     (Role::Any, None) if owns => self.again.insert(from.id),
                     (Role::Table, Some(kind)) if owns => self.claims.table(index, id, kind),
@@ -280,7 +271,6 @@ impl Search {
                 }
             }
         }
-        led
     }
 
     /// All pools were read. Goes over what they left: blocks that led to pools which came later, and objects elsewhere.
@@ -314,10 +304,10 @@ impl Search {
         let from = Source { id: slot.id, kind: None, part, role, bound };
         let (end, keys) = self.end(around, slot, bound, table);
         let hashes = if table { self.hashes(around, slot, bound) } else { None };
-        let led = match hashes {
+        match hashes {
             Some(hashes) => self.entries(around, (slot.start, end), from, hashes),
             None => self.range(around, (slot.start, end), from),
-        };
+        }
         let leads = self.natives.end(slot.id);
         if let Some((edges, part)) = self.edges.as_mut().zip(part) {
             edges.end(part, slot.id);
@@ -325,7 +315,8 @@ impl Search {
                 edges.has_list(slot.id);
             }
         }
-        if keys && end - slot.start <= LARGEST_TABLE && led == Led::Somewhere {
+        // Also where it leads nowhere that is known: in the table that instances share, all names may be the interpreter's own.
+        if keys && end - slot.start <= LARGEST_TABLE {
             self.names(around, slot.start, end - slot.start);
         }
     }
@@ -340,22 +331,14 @@ impl Search {
 
     /// Remembers what the entries of a table lead to: no hash of a key does, also where it is an address (the hash of a number is
     /// the number, and `id(x)` is where x is).
-    fn entries(
-        &mut self,
-        around: Around<'_, '_>,
-        (start, end): (u64, u64),
-        from: Source,
-        hashes: Hashes,
-    ) -> Led {
-        let mut led = Led::Nowhere;
+    fn entries(&mut self, around: Around<'_, '_>, (start, end): (u64, u64), from: Source, hashes: Hashes) {
         let mut window = std::mem::replace(&mut self.window, Window::new(0));
         window.words_before(around.reader, (start, end), from.bound, |at, stored| {
-            if !hashes.is_at(at - start) && self.follow(&around, &from, stored) == Led::Somewhere {
-                led = Led::Somewhere;
+            if !hashes.is_at(at - start) {
+                self.follow(&around, &from, stored);
             }
         });
         self.window = window;
-        led
     }
 
     /// Where the words of a block end that is no object, and whether it could be the table of a dict.
@@ -421,19 +404,17 @@ impl Search {
     }
 
     /// Claims what the words of a range lead to, and remembers it.
-    fn range(&mut self, around: Around<'_, '_>, range: (u64, u64), from: Source) -> Led {
-        let mut led = Led::Nowhere;
+    fn range(&mut self, around: Around<'_, '_>, range: (u64, u64), from: Source) {
         let mut window = std::mem::replace(&mut self.window, Window::new(0));
         let (start, length) = (range.0, range.1 - range.0);
         window.words_before(around.reader, range, from.bound, |_, stored| {
             // Many C++ records point into themselves.
             let away = stored.wrapping_sub(start) >= length;
-            if away && self.follow(&around, &from, stored) == Led::Somewhere {
-                led = Led::Somewhere;
+            if away {
+                self.follow(&around, &from, stored);
             }
         });
         self.window = window;
-        led
     }
 
     /// Claims what blocks that are owned lead to, level by level: what was owned by objects first. It may read `most_read` bytes.

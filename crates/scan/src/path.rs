@@ -201,7 +201,9 @@ impl Namer<'_, '_> {
         match (found.family(), inside) {
             (Family::Dict, Some(inside)) => self.dict_key(at, lower, inside).map(|key| format!("['{key}']")),
             (_, Some(inside)) => self.split_attribute(found, place, inside).map(|name| format!(".{name}")),
-            (Family::Dict, None) if apart => self.key_at(place).map(|key| format!("['{key}']")),
+            (Family::Dict, None) if apart => {
+                self.key_at(self.word(at + DICT_KEYS)?, place).map(|key| format!("['{key}']"))
+            }
             (_, None) if apart => None,
             (_, None) => {
                 let attribute = self.attribute(found, at, place).map(|name| format!(".{name}"));
@@ -217,18 +219,20 @@ impl Namer<'_, '_> {
     fn dict_key(&self, dict: u64, lower: &Node, inside: u64) -> Option<String> {
         let values = self.word(dict + DICT_VALUES)?;
         let keys = self.word(dict + DICT_KEYS)?;
-        if (lower.slot.start..lower.slot.end).contains(&values)
-            && !(lower.slot.start..lower.slot.end).contains(&keys)
-        {
+        let is_inside = |address: u64| (lower.slot.start..lower.slot.end).contains(&address);
+        if is_inside(values) && !is_inside(keys) {
             let table = Table::read(self.ground.reader, self.version(), keys)?;
             return self.text(table.entry(self.ground.reader, self.value_index(values, inside)?)?.0);
         }
-        self.key_at(inside)
+        // A dict that has another table by now leaves the old one as it was for a while.
+        self.key_at(if is_inside(keys) { keys } else { lower.slot.start }, inside)
     }
 
-    /// The key of the entry whose value is at `value`.
-    fn key_at(&self, value: u64) -> Option<String> {
-        let key = self.text(self.word(value.checked_sub(8)?)?)?;
+    /// The key of the entry whose value is at `value`, in a dict's table.
+    fn key_at(&self, keys: u64, value: u64) -> Option<String> {
+        let table = Table::read(self.ground.reader, self.version(), keys)?;
+        let place = value.checked_sub(8).filter(|_| table.has_value_at(value))?;
+        let key = self.text(self.word(place)?)?;
         // Only what reads like a name: other keys may be the user's data.
         let named = key.len() <= 64 && key.chars().all(|c| c.is_alphanumeric() || "_.-".contains(c));
         named.then_some(key)

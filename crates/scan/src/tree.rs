@@ -18,8 +18,6 @@ use crate::reader::{Window, word};
 use crate::types::{Family, Type, Version};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Levels of the search: a linked list can be long.
-const MOST_LEVELS: usize = 1 << 16;
 /// Modules that are read together.
 const TOGETHER: usize = 1024;
 
@@ -130,36 +128,10 @@ struct Search<'a, 'b, 'c, 'g> {
 }
 
 impl Search<'_, '_, '_, '_> {
-    /// Begins at the namespaces of modules: dicts whose first key is `__name__`.
+    /// Begins at the namespaces of modules.
     fn modules(&mut self) {
         let ground = self.ground;
-        let type_of = |tag| object_of(tag).and_then(|kind| ground.types.get(kind));
-        let is_space = |found: &Type| match ground.module_type {
-            Some(module) => found.address == module,
-            None => found.family() == Family::Dict,
-        };
-        let wanted = |tag| type_of(tag).is_some_and(is_space);
-        let mut spaces = Vec::with_capacity(TOGETHER);
-        ground.index.for_each_wanted(wanted, |slot, tag, _| {
-            spaces.extend(type_of(tag).map(|found| object_at(ground, slot, found)));
-            if spaces.len() == TOGETHER {
-                self.spaces(&std::mem::take(&mut spaces));
-            }
-        });
-        self.spaces(&spaces);
-    }
-
-    /// Some modules, or some dicts where modules are not known.
-    fn spaces(&mut self, spaces: &[u64]) {
-        const MODULE_DICT: usize = 16;
-        let Ground { reader, index, types, module_type, .. } = *self.ground;
-        let dicts = module_type.map(|_| {
-            let modules = names::pieces::<{ MODULE_DICT + 8 }>(reader, spaces);
-            modules.iter().map(|(_, module)| word(module, MODULE_DICT)).collect::<Vec<u64>>()
-        });
-        for dict in names::namespaces(reader, types.version, dicts.as_deref().unwrap_or(spaces)) {
-            index.find(dict).into_iter().for_each(|slot| self.root(slot.id));
-        }
+        namespaces(ground, |dict| ground.index.find(dict).into_iter().for_each(|slot| self.root(slot.id)));
     }
 
     /// Begins at the locals of running functions.
@@ -216,20 +188,13 @@ impl Search<'_, '_, '_, '_> {
 
     fn run(&mut self) {
         let mut cursors = Cursors::default();
-        for _ in 0..MOST_LEVELS {
-            if self.next.is_empty() || self.wanted.is_empty() {
-                return;
-            }
+        // Each level has a block that was met in none before: they end, also those of a linked list that is long.
+        while !self.next.is_empty() && !self.wanted.is_empty() {
             let spare = std::mem::take(&mut self.spare);
             let mut now = std::mem::replace(&mut self.next, spare);
-            let mut from = 0;
-            while let Some(id) = now.take(from) {
-                from = id + 1;
-                self.block(id, &mut cursors);
-            }
+            now.drain(|id| self.block(id, &mut cursors));
             self.spare = now;
         }
-        self.tree.cut = true;
     }
 
     fn block(&mut self, id: u32, cursors: &mut Cursors) {
@@ -278,6 +243,35 @@ impl Search<'_, '_, '_, '_> {
         graph.below((id, what), (*words, is_object), cursors, &mut lead);
         moved.below(id).iter().copied().for_each(lead);
     }
+}
+
+/// The namespaces of all modules: dicts whose first key is `__name__`.
+pub(crate) fn namespaces(ground: &Ground<'_, '_>, mut each: impl FnMut(u64)) {
+    let type_of = |tag| object_of(tag).and_then(|kind| ground.types.get(kind));
+    let is_space = |found: &Type| match ground.module_type {
+        Some(module) => found.address == module,
+        None => found.family() == Family::Dict,
+    };
+    let wanted = |tag| type_of(tag).is_some_and(is_space);
+    let mut spaces = Vec::with_capacity(TOGETHER);
+    ground.index.for_each_wanted(wanted, |slot, tag, _| {
+        spaces.extend(type_of(tag).map(|found| object_at(ground, slot, found)));
+        if spaces.len() == TOGETHER {
+            spaces_of(ground, &std::mem::take(&mut spaces)).into_iter().for_each(&mut each);
+        }
+    });
+    spaces_of(ground, &spaces).into_iter().for_each(each);
+}
+
+/// Those of some modules, or of some dicts where modules are not known.
+fn spaces_of(ground: &Ground<'_, '_>, spaces: &[u64]) -> Vec<u64> {
+    const MODULE_DICT: usize = 16;
+    let Ground { reader, types, module_type, .. } = *ground;
+    let dicts = module_type.map(|_| {
+        let modules = names::pieces::<{ MODULE_DICT + 8 }>(reader, spaces);
+        modules.iter().map(|(_, module)| word(module, MODULE_DICT)).collect::<Vec<u64>>()
+    });
+    names::namespaces(reader, types.version, dicts.as_deref().unwrap_or(spaces))
 }
 
 /// Whether a block belongs to another type than `by`, whose word leads to it.

@@ -102,16 +102,7 @@ impl Type {
     }
 
     pub(crate) fn family(&self) -> Family {
-        const FAMILIES: [(u64, Family); 7] = [
-            (flag::INT, Family::Int),
-            (flag::LIST, Family::List),
-            (flag::TUPLE, Family::Tuple),
-            (flag::BYTES, Family::Bytes),
-            (flag::STR, Family::Str),
-            (flag::DICT, Family::Dict),
-            (flag::TYPE, Family::Type),
-        ];
-        FAMILIES.iter().find(|(bit, _)| self.flags & bit != 0).map_or(Family::Other, |(_, family)| *family)
+        family(self.flags)
     }
 
     /// `str` itself.
@@ -303,6 +294,11 @@ impl<'a> Types<'a> {
             return self.text_tag(found, block);
         }
         self.nearby(found).tag
+    }
+
+    /// Hears the names that are part of the interpreter itself.
+    pub(crate) fn look_in_the_interpreter(&mut self) {
+        self.names.look_in_the_interpreter(self.reader, self.type_type);
     }
 
     #[inline]
@@ -535,6 +531,41 @@ impl<'a> Types<'a> {
     fn flags_at(&self, address: u64) -> Option<u64> {
         self.reader.word(address.checked_add(field::FLAGS as u64)?)
     }
+}
+
+/// The family of what has these flags.
+fn family(flags: u64) -> Family {
+    const FAMILIES: [(u64, Family); 7] = [
+        (flag::INT, Family::Int),
+        (flag::LIST, Family::List),
+        (flag::TUPLE, Family::Tuple),
+        (flag::BYTES, Family::Bytes),
+        (flag::STR, Family::Str),
+        (flag::DICT, Family::Dict),
+        (flag::TYPE, Family::Type),
+    ];
+    FAMILIES.iter().find(|(bit, _)| flags & bit != 0).map_or(Family::Other, |(_, family)| *family)
+}
+
+/// Whether the object at an address is a text, by the flags of its type.
+pub(crate) fn is_text(reader: &Reader<'_>, address: u64) -> bool {
+    let of = address.checked_add(field::TYPE as u64).and_then(|at| reader.word(at));
+    let of = of.filter(|of| plausible(*of)).and_then(|of| of.checked_add(field::FLAGS as u64));
+    of.and_then(|at| reader.word(at))
+        .is_some_and(|flags| flags & flag::READY != 0 && family(flags) == Family::Str)
+}
+
+/// Looks in bytes of a library's data for a type of texts: which is of the type of types and derived from no other type of texts
+/// there.
+pub(crate) fn text_type(bytes: &[u8], base: u64, type_type: u64) -> Option<u64> {
+    (0..bytes.len().saturating_sub(field::END)).step_by(8).find_map(|at| {
+        let flags = word(bytes, at + field::FLAGS);
+        let fits = word(bytes, at + field::TYPE) == type_type
+            && flags & (flag::READY | flag::HEAP_TYPE) == flag::READY
+            && family(flags) == Family::Str
+            && half(bytes, at) != 0;
+        fits.then_some(base + at as u64)
+    })
 }
 
 /// The module and the class's own name. Types of C say both in one text; classes of Python keep the module apart.

@@ -10,8 +10,10 @@ use crate::tree::Tree;
 use crate::types::Family;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Blocks of the longest chain that is gone up.
+/// Blocks of the longest way that is known, of which of long chains only the ends are.
 const LONGEST: usize = 1 << 16;
+/// Blocks of long chains that are gone up, all together: about half a second.
+const MOST_STEPS: usize = 1 << 22;
 
 /// For a block the one above it, and the word there that points to it.
 pub(crate) struct Ways {
@@ -38,12 +40,13 @@ impl Ways {
         let mut held: FxHashMap<u32, Vec<Slot>> = FxHashMap::default();
         let mut seen: FxHashSet<u32> = FxHashSet::default();
         let mut skipped = FxHashMap::default();
+        let mut tops = Tops::new(ground, tree, levels);
         for sample in climbs.iter().flat_map(|climb| &climb.nodes).map(|node| node.slot) {
             let mut low = sample;
             for level in 0.. {
                 if level == levels {
                     // The lower end of a long chain is enough, and the upper one: what is between is like it.
-                    let top = upper(ground, tree, low, levels);
+                    let top = tops.of(low);
                     if let Some(first) = top.first() {
                         if tree.above(low.id) == Some(first.id) {
                             held.entry(first.id).or_default().push(low);
@@ -72,7 +75,7 @@ impl Ways {
             skipped,
             hashed: FxHashSet::default(),
             lost: FxHashMap::default(),
-            cut: false,
+            cut: tops.left == 0,
         };
         let mut window = Window::new(64 << 10);
         for (above, mut below) in held {
@@ -223,22 +226,66 @@ impl Filter {
     }
 }
 
-/// The last blocks of a way that goes on from `from`.
-fn upper(ground: &Ground<'_, '_>, tree: &Tree<'_>, from: Slot, levels: usize) -> Vec<Slot> {
-    let mut last = std::collections::VecDeque::new();
-    let mut low = from;
-    for _ in 0..LONGEST {
-        if tree.frame(low.id).is_some() || low.id != from.id && is_class(ground, low) {
-            break;
-        }
-        let Some(above) = tree.above(low.id).and_then(|id| ground.index.slot(id)) else { break };
-        if last.len() == levels {
-            last.pop_front();
-        }
-        last.push_back(above);
-        low = above;
+/// The upper ends of long chains. Each chain is gone up once: wherever on it samples hang, they have the same end.
+struct Tops<'c, 'a, 'b, 'g> {
+    ground: &'c Ground<'a, 'b>,
+    tree: &'c Tree<'g>,
+    /// Blocks of an end.
+    levels: usize,
+    ends: Vec<Vec<Slot>>,
+    /// Some of the blocks that were passed, and which end is theirs.
+    passed: FxHashMap<u32, usize>,
+    /// How many blocks may still be gone up.
+    left: usize,
+}
+
+impl<'c, 'a, 'b, 'g> Tops<'c, 'a, 'b, 'g> {
+    fn new(ground: &'c Ground<'a, 'b>, tree: &'c Tree<'g>, levels: usize) -> Self {
+        Self { ground, tree, levels, ends: Vec::new(), passed: FxHashMap::default(), left: MOST_STEPS }
     }
-    last.into()
+
+    /// Whether a block is one of those that are remembered: the same ones whoever passes, one of 64.
+    fn is_mark(id: u32) -> bool {
+        id.wrapping_mul(0x9e37_79b1) >> 26 == 0
+    }
+
+    /// The last blocks of the way that goes on from `from`; none where it is too long.
+    fn of(&mut self, from: Slot) -> Vec<Slot> {
+        let (mut low, mut steps, mut marks) = (from, 0, Vec::new());
+        let mut last = std::collections::VecDeque::new();
+        let known = loop {
+            let known = self.passed.get(&low.id).copied();
+            let is_end =
+                || self.tree.frame(low.id).is_some() || low.id != from.id && is_class(self.ground, low);
+            if known.is_some() || is_end() {
+                break known;
+            }
+            let Some(above) = self.tree.above(low.id).and_then(|id| self.ground.index.slot(id)) else {
+                break None;
+            };
+            if self.left == 0 {
+                return Vec::new();
+            }
+            self.left -= 1;
+            if Self::is_mark(low.id) {
+                marks.push((steps, low.id));
+            }
+            steps += 1;
+            if last.len() == self.levels {
+                last.pop_front();
+            }
+            last.push_back(above);
+            low = above;
+        };
+        let end = known.unwrap_or_else(|| {
+            self.ends.push(last.into());
+            self.ends.len() - 1
+        });
+        // Of those that are near the end it has more than what is above them.
+        let far = marks.iter().filter(|(at, _)| known.is_some() || at + self.levels <= steps);
+        self.passed.extend(far.map(|(_, id)| (*id, end)));
+        self.ends[end].clone()
+    }
 }
 
 /// A climb ends at a class.

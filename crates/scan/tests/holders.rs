@@ -175,6 +175,80 @@ fn the_holder_is_named_as_its_author_named_it() {
     }
 }
 
+#[test]
+fn both_ends_of_a_linked_list_are_told_however_long_it_is() {
+    for python in pythons() {
+        let (name, node) = (random_name("head"), random_name("Node"));
+        let program = format!(
+            r"{MALLINFO}
+class {node}:
+    def __init__(s, before, load): s.before = before; s.load = load
+{name} = None
+for i in range(300_000): {name} = {node}({name}, [i])
+say(); wait()
+os._exit(0)
+"
+        );
+        let scan = Target::start(&python, &program).scan();
+        let held = scan.holders.iter().find(|held| held.name == "list").expect("lists hold much");
+        let ends = [
+            format!("list <- {node}.load <- {node}.before <- ..."),
+            format!("<- {node}.before <- global {name} of module __main__"),
+        ];
+        assert!(ends.iter().all(|end| held.text.contains(end)), "{}: {held:?}", python.display());
+        assert!(held.share > 0.95 && held.doubt.is_empty(), "{}: {held:?}", python.display());
+    }
+}
+
+#[test]
+fn a_linked_list_whose_head_moved_while_it_was_read_is_no_garbage() {
+    for python in pythons() {
+        let (name, node) = (random_name("head"), random_name("Node"));
+        let keeps = [
+            format!(
+                "{name} = None
+def grow(i): global {name}; {name} = {node}({name}, [i])"
+            ),
+            format!(
+                "class Owner:
+    def __init__(s): s.head = None
+{name} = Owner()
+def grow(i): {name}.head = {node}({name}.head, [i])"
+            ),
+        ];
+        for keep in keeps {
+            let program = format!(
+                r"{MALLINFO}
+class {node}:
+    def __init__(s, before, load): s.before = before; s.load = load
+{keep}
+# The names of the module lie in the heap of C, which is read after the objects.
+globals().update(('other%d' % i, i) for i in range(100))
+for i in range(20_000): grow(i)
+print(json.dumps(dict(read=[id({name})])), flush=True); wait()
+for i in range(20_000): grow(i)
+say(); wait()
+os._exit(0)
+"
+            );
+            let mut target = Target::start(&python, &program);
+            let (live, facts) = (live::Live::open(target.pid()), target.facts());
+            let awaited = target.truth["read"][0].as_u64().expect("an address");
+            let moving = Moving { live, target: (&mut target).into(), awaited: vec![awaited].into() };
+            let scan = lowtide_scan::scan(&moving, &facts, &Settings::default());
+            assert!(moving.awaited.borrow().is_empty(), "{}", python.display());
+            let held = scan.holders.iter().find(|held| held.name == node).expect("they hold most");
+            let told = format!("global {name} of module __main__");
+            assert!(!held.doubt.contains("garbage"), "{}: {held:?}", python.display());
+            assert!(
+                held.doubt.contains(&told) || held.text.contains(&told),
+                "{}: {held:?}",
+                python.display()
+            );
+        }
+    }
+}
+
 /// What holds 20 MB of objects beside a set or a dict of their addresses, and the end of the path that must be printed.
 fn beside_their_ids(name: &str) -> Vec<(String, String)> {
     let fill = "bytearray(40_000) for _ in range(500)";

@@ -149,3 +149,31 @@ say(); wait()
         assert!(all.count >= 300 && all.bytes.0 >= 150 * 20_000, "{python:?} {all:?}");
     }
 }
+
+#[test]
+fn a_name_that_the_interpreter_has_in_itself_is_known_wherever_its_memory_lies() {
+    for python in pythons() {
+        let (first, other) = (random_name("First"), random_name("Other"));
+        // Without chance in where memory lies, in some versions no text is in the heap of C before the pools are read.
+        let program = format!(
+            r"{MALLINFO}
+FIXED = 0x40000
+if not libc.personality(0xffffffff) & FIXED:
+    libc.personality(FIXED)
+    os.execv(sys.executable, open('/proc/self/cmdline').read().split('\0')[:-1])
+class {first}:
+    def __init__(s): s.cache = {{}}
+class {other}:
+    def __init__(s): s.buffer = []
+first, other = {first}(), {other}()
+for i in range(300): first.cache[i] = os.urandom(3_000); other.buffer.append(os.urandom(2_000))
+say(); wait()
+"
+        );
+        let scan = Target::start(&python, &program).scan();
+        for (name, holder, bytes) in [("cache", &first, 300 * 3_000), ("buffer", &other, 300 * 2_000)] {
+            let found = suspect(&scan, name, holder);
+            assert!(found.count == 300 && near(found.bytes.0, bytes, 10), "{python:?} {found:?}");
+        }
+    }
+}

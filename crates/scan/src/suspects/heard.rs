@@ -2,7 +2,7 @@
 
 use super::SUSPECTS;
 use crate::reader::{Reader, word};
-use crate::types::Version;
+use crate::types::{Version, text_type};
 use rustc_hash::FxHashMap;
 
 /// Texts that are names.
@@ -82,23 +82,37 @@ impl Names {
     }
 
     /// From 3.11 on, names the standard library uses as well are part of the interpreter's own data: of the file that the type of
-    /// texts is in.
-    pub(crate) fn look_in_the_interpreter(&mut self, reader: &Reader<'_>, text_type: u64) {
-        const LARGEST: u64 = 64 << 20;
-        let mappings = reader.memory().mappings();
-        let Some(own) = mappings.iter().find(|map| (map.start..map.end).contains(&text_type)) else { return };
-        let data =
-            mappings.iter().filter(|map| map.readable && map.writable && !map.shared && map.inode != 0);
-        for map in data.filter(|map| map.name == own.name && map.end - map.start <= LARGEST) {
-            for (start, end) in reader.memory().present(map.start, map.end) {
-                let mut bytes = vec![0; (end - start) as usize];
-                let got = reader.fill(start, &mut bytes);
-                let texts =
-                    (0..got.saturating_sub(64)).step_by(8).filter(|at| word(&bytes, at + 8) == text_type);
-                for at in texts {
-                    self.hear(&bytes[at..got], start + at as u64);
-                }
+    /// types is in. Which type texts have is in there too: not every process has one of them where it was read already.
+    pub(crate) fn look_in_the_interpreter(&mut self, reader: &Reader<'_>, type_type: u64) {
+        let data = data_of(reader, type_type);
+        let Some(text_type) = data.iter().find_map(|(start, bytes)| text_type(bytes, *start, type_type))
+        else {
+            return;
+        };
+        for (start, bytes) in &data {
+            let places = (0..bytes.len().saturating_sub(64)).step_by(8);
+            for at in places.filter(|at| word(bytes, at + 8) == text_type) {
+                self.hear(&bytes[at..], start + at as u64);
             }
         }
     }
+}
+
+/// The written data of the file that an address is in, as much of it as is there.
+fn data_of(reader: &Reader<'_>, address: u64) -> Vec<(u64, Vec<u8>)> {
+    const LARGEST: u64 = 64 << 20;
+    let mappings = reader.memory().mappings();
+    let Some(own) = mappings.iter().find(|map| (map.start..map.end).contains(&address)) else {
+        return Vec::new();
+    };
+    let data = mappings.iter().filter(|map| map.readable && map.writable && !map.shared && map.inode != 0);
+    let data = data.filter(|map| map.name == own.name && map.end - map.start <= LARGEST);
+    let runs = data.flat_map(|map| reader.memory().present(map.start, map.end));
+    let read = |(start, end): (u64, u64)| {
+        let mut bytes = vec![0; (end - start) as usize];
+        let got = reader.fill(start, &mut bytes);
+        bytes.truncate(got);
+        (start, bytes)
+    };
+    runs.map(read).collect()
 }
