@@ -40,6 +40,10 @@ const HALF_PASS: f64 = 0.5;
 const SLOWS: f64 = 0.3;
 /// Growth in the second pass must keep this part of the pace of the first, at the least its scatter allows.
 const ON_IN_SECOND: f64 = 0.25;
+/// The last of a fill may come so much after the pass that it belongs to, ...
+const JUST_AFTER: f64 = 1.1;
+/// ... and of what comes after that so many points of the floor must be seen.
+const FEWEST_AFTER: usize = 4;
 /// Inside the first pass nearly all growth must happen at events: a fill grows beside them.
 const AGAINST_FILL: f64 = 0.97;
 const AGAINST_FILL_EVENTS: usize = 6;
@@ -330,7 +334,10 @@ fn after_the_pass(seen: Assessment, series: &Series, known: &Known) -> Assessmen
     let Some(pass) = known.pass.filter(|_| by_shape) else { return seen };
     let points = || seen.floor.x.iter().copied().zip(seen.floor.y.iter().copied());
     let before: Vec<(f64, f64)> = points().filter(|p| p.0 <= pass).collect();
-    let after: Vec<(f64, f64)> = points().filter(|p| p.0 >= pass).collect();
+    let after: Vec<(f64, f64)> = points().filter(|p| p.0 >= JUST_AFTER * pass).collect();
+    if after.len() < FEWEST_AFTER {
+        return seen.with(Group::TooEarly, Because::NotYetSure);
+    }
     let (Some(before), Some(after)) = (Line::through(&before), Line::through(&after)) else { return seen };
     let slower = before.rate > 0.0 && after.rate - after.margin < ON_IN_SECOND * before.rate;
     if !slower || leaks_after(series, pass, known) {
@@ -417,7 +424,8 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
     let leaks = |running: bool| {
         enough && evidence.is_some_and(|e| is_leak(&e, seen.samples, odds.rising >= most, running))
     };
-    if (leaks(known.running) || leaks(false)) && rest::at_end(&seen.floor, rises_from(&seen.fits)).is_some() {
+    let rests = seen.samples >= FEW && rest::at_end(&seen.floor, rises_from(&seen.fits)).is_some();
+    if rests && (leaks(known.running) || leaks(false)) {
         return seen.with(Group::TooEarly, Because::RestsNow);
     }
     if leaks(known.running) {

@@ -8,7 +8,7 @@ use crate::series::{Bin, Series};
 
 /// The curve is cut into this many equal stretches of x; each gives one floor point.
 /// Enough to place a knee within 3 %, few enough that each stretch of a usual curve holds several samples.
-const STRETCHES: usize = 36;
+pub(crate) const STRETCHES: usize = 36;
 /// Below this many samples every sample is its own floor point: there is nothing to spare.
 const UNBINNED: usize = 48;
 /// The floor of a stretch is this quantile of its samples. The minimum would follow one stray dip; the median

@@ -5,7 +5,7 @@
 //! what `--why` shows. Not here: what a shape means for the user (see `decide`).
 
 use crate::decide::START;
-use crate::floor::Floor;
+use crate::floor::{Floor, STRETCHES};
 
 /// The shapes that compete, by what the floor does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -215,6 +215,8 @@ enum Grid {
     None,
     /// One bend between these places.
     Knot(f64, f64),
+    /// One jump.
+    Jump,
     /// Two bends: the first and the second between these places, in order.
     Knots([f64; 2], [f64; 2]),
     /// Time constants.
@@ -233,6 +235,10 @@ const TAUS: [f64; 23] = [
 /// From nearly straight to a jump followed by a creep.
 const LOGS: [f64; 5] = [5.0, 15.0, 50.0, 150.0, 500.0];
 
+/// A jump may be as late as this, of a floor of full length; of fewer points two at a new level are no step yet.
+const LAST_JUMP: f64 = 0.94;
+const LAST_OF_FEW: f64 = 0.9;
+
 /// A rise that began later than this is not yet believed, as a plateau of that length would not be.
 const LATEST: f64 = 0.8;
 
@@ -247,8 +253,8 @@ fn plans() -> [Plan; 18] {
         plan(Shape::Flat, 1, 1.0, |_| true, Grid::None),
         plan(Shape::Drop, 2, 3.0, down, Grid::Knot(0.02, 0.98)),
         plan(Shape::Falling, 2, 2.0, down, Grid::None),
-        plan(Shape::Step, 2, 3.0, up, Grid::Knot(0.0, 0.94)),
-        plan(Shape::RampStep, 3, 5.0, both, Grid::Knots([0.01, 0.2], [0.15, 0.94])),
+        plan(Shape::Step, 2, 3.0, up, Grid::Jump),
+        plan(Shape::RampStep, 3, 5.0, both, Grid::Knots([0.01, 0.2], [0.15, 0.9])),
         plan(Shape::Line, 2, 2.0, up, Grid::None),
         plan(Shape::Accelerating, 3, 3.0, |c| c[1] >= 0.0 && c[2] > 0.0, Grid::None),
         plan(Shape::RampLine, 3, 4.0, |c| c[2] > 0.0 && c[1] > c[2], Grid::Knot(0.01, 0.6)),
@@ -271,6 +277,10 @@ impl Grid {
         match *self {
             Self::None => visit([0.0, 0.0]),
             Self::Knot(low, high) => within(low, high).for_each(|c| visit([c, 0.0])),
+            Self::Jump => {
+                let last = if u.len() < STRETCHES { LAST_OF_FEW } else { LAST_JUMP };
+                within(0.0, last).for_each(|c| visit([c, 0.0]));
+            }
             Self::Knots(first, second) => {
                 for a in within(first[0], first[1]) {
                     within(second[0].max(a + 1e-9), second[1]).for_each(|b| visit([a, b]));
