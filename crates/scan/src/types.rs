@@ -6,9 +6,11 @@
 
 mod gone;
 mod text;
+mod texts;
 mod version;
 
 use text::Copies;
+pub(crate) use texts::{is_text, text_type};
 use version::Counting;
 pub(crate) use version::Version;
 
@@ -545,27 +547,6 @@ fn family(flags: u64) -> Family {
         (flag::TYPE, Family::Type),
     ];
     FAMILIES.iter().find(|(bit, _)| flags & bit != 0).map_or(Family::Other, |(_, family)| *family)
-}
-
-/// Whether the object at an address is a text, by the flags of its type.
-pub(crate) fn is_text(reader: &Reader<'_>, address: u64) -> bool {
-    let of = address.checked_add(field::TYPE as u64).and_then(|at| reader.word(at));
-    let of = of.filter(|of| plausible(*of)).and_then(|of| of.checked_add(field::FLAGS as u64));
-    of.and_then(|at| reader.word(at))
-        .is_some_and(|flags| flags & flag::READY != 0 && family(flags) == Family::Str)
-}
-
-/// Looks in bytes of a library's data for a type of texts: which is of the type of types and derived from no other type of texts
-/// there.
-pub(crate) fn text_type(bytes: &[u8], base: u64, type_type: u64) -> Option<u64> {
-    (0..bytes.len().saturating_sub(field::END)).step_by(8).find_map(|at| {
-        let flags = word(bytes, at + field::FLAGS);
-        let fits = word(bytes, at + field::TYPE) == type_type
-            && flags & (flag::READY | flag::HEAP_TYPE) == flag::READY
-            && family(flags) == Family::Str
-            && half(bytes, at) != 0;
-        fits.then_some(base + at as u64)
-    })
 }
 
 /// The module and the class's own name. Types of C say both in one text; classes of Python keep the module apart.
