@@ -11,6 +11,7 @@ use crate::floor::{Floor, quantile};
 use crate::rest;
 use crate::series::{Bin, Series};
 use crate::shapes::{Contest, Fit, contest};
+use crate::split::{Filled, Split};
 use crate::verdict::Group;
 
 /// A rise of a few pages is the allocator's own, whatever the curve looks like.
@@ -81,6 +82,8 @@ pub(crate) struct Known {
     pub(crate) one_pass: bool,
     /// What each evaluation keeps beyond the first, where that was measured.
     pub(crate) kept_outside: Option<f64>,
+    /// How a pass is dealt out among processes.
+    pub(crate) split: Option<Split>,
 }
 
 /// Why a rise was not called a leak, or what decided otherwise.
@@ -112,6 +115,10 @@ pub(crate) enum Because {
     UnderTheFill,
     /// Evaluations keep memory beyond the first.
     KeepsInEvaluation,
+    /// Each of the processes that share a pass keeps what it meets: its curve bends by the ratio that makes.
+    DealtOut,
+    /// It rises, and a fill of that kind would look the same so far.
+    MayBeDealtOut,
 }
 
 /// All that was found out about one curve.
@@ -134,6 +141,8 @@ pub(crate) struct Assessment {
     pub(crate) samples: u64,
     /// Where the judged part begins in the series, after the last restart that counts.
     pub(crate) cut: usize,
+    /// What a fill by several processes would be, where that is the answer or may be.
+    pub(crate) filled: Option<Filled>,
 }
 
 impl Assessment {
@@ -152,6 +161,7 @@ impl Assessment {
             events: None,
             samples,
             cut: 0,
+            filled: None,
         }
     }
 
@@ -305,8 +315,33 @@ fn ends_at_its_top(bins: &[Bin]) -> bool {
 }
 
 fn assess_life(series: &Series, known: &Known) -> Assessment {
-    let seen = after_the_pass(look(series, known), series, known);
+    let whole = look(series, known);
+    let Some(filled) = dealt_out(&whole, known) else { return by_passes(whole, series, known) };
+    if filled.is_sure() {
+        let filled = Some(filled);
+        return Assessment { filled, ..whole }.with(Group::Bounded, Because::DealtOut);
+    }
+    let seen = by_passes(whole.clone(), series, known);
+    let by_shape = matches!(seen.because, Because::Shapes | Because::UnderTheFill);
+    if seen.group == Group::Leak && by_shape && filled.may_be() {
+        let filled = Some(filled);
+        return Assessment { filled, ..whole }.with(Group::TooEarly, Because::MayBeDealtOut);
+    }
+    seen
+}
+
+/// What goes on after the first pass, or begins then.
+fn by_passes(whole: Assessment, series: &Series, known: &Known) -> Assessment {
+    let seen = after_the_pass(whole, series, known);
     if seen.group == Group::Leak { seen } else { under_the_fill(series, known).unwrap_or(seen) }
+}
+
+/// The curve as a fill by several processes that share each pass, once the second one can tell.
+fn dealt_out(whole: &Assessment, known: &Known) -> Option<Filled> {
+    let (pass, split) = known.pass.zip(known.split)?;
+    let seen = whole.floor.x.last().is_some_and(|last| *last >= PASSES * pass);
+    let grows = whole.group != Group::Flat && !whole.fits.is_empty() && whole.because != Because::AtEvents;
+    if seen && grows { Filled::of(&whole.floor, &whole.fits, (pass, split)) } else { None }
 }
 
 /// A leak under a fill much larger than itself: the whole curve bends and looks settled, but what came after the first pass

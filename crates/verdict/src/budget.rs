@@ -23,17 +23,25 @@ pub struct Fill {
     pub bytes_per_example: f64,
     /// Examples in the data set, where known.
     pub examples: Option<f64>,
+    /// How many times what is judged keeps each example of the data set: less than once where others keep the rest of them, once for
+    /// each process where all of them come to hold all.
+    #[serde(default = "once")]
+    pub copies: f64,
+}
+
+const fn once() -> f64 {
+    1.0
 }
 
 impl Fill {
     /// What so many examples need.
     pub fn needs(&self, examples: f64) -> f64 {
-        self.bytes_per_example.mul_add(examples, self.base_bytes)
+        (self.bytes_per_example * self.copies).mul_add(examples, self.base_bytes)
     }
 
     /// The most examples that fit under a limit.
     pub fn fits(&self, limit_bytes: f64) -> f64 {
-        ((limit_bytes - self.base_bytes) / self.bytes_per_example).max(0.0).floor()
+        ((limit_bytes - self.base_bytes) / (self.bytes_per_example * self.copies)).max(0.0).floor()
     }
 }
 
@@ -69,7 +77,8 @@ pub(crate) fn fill(facts: &Facts, context: &Context, axis: Axis) -> Option<Fill>
         return None;
     }
     let origin = if axis == Axis::Seconds { facts.growth.at(facts.first) } else { facts.growth.origin };
-    Some(Fill { base_bytes: origin.max(0.0), bytes_per_example: rate / per_x, examples: context.examples })
+    let examples = context.examples;
+    Some(Fill { base_bytes: origin.max(0.0), bytes_per_example: rate / per_x, examples, copies: 1.0 })
 }
 
 /// What lies beside a curve under the same limit, where that is for all of it: the curve's own limit is what is left.
@@ -241,7 +250,11 @@ fn needs(seen: &Assessment, facts: &Facts, context: &Context, axis: Axis) -> Opt
             peaks_by_the_end(facts, context, axis)
         }
         Group::Flat => Some(facts.peak),
-        Group::Bounded => Some(facts.peak + still_to_come(seen, facts)),
+        // What they held before the first sample is theirs, and is in its level already.
+        Group::Bounded => {
+            let all = seen.filled.map_or(0.0, |filled| filled.all());
+            Some((facts.peak + still_to_come(seen, facts)).max(all))
+        }
         Group::TooEarly if seen.samples < 4 => None,
         Group::TooEarly if facts.alive().rate <= facts.alive().margin => Some(facts.peak),
         Group::Leak | Group::TooEarly => by_the_end(facts, context, axis),
@@ -253,6 +266,9 @@ const STANDS: f64 = 0.05;
 
 /// What a rise that only slows down still adds, by the shape that adds most of those that still stand.
 fn still_to_come(seen: &Assessment, facts: &Facts) -> f64 {
+    if let Some(filled) = seen.filled {
+        return filled.ahead;
+    }
     if facts.sharp || facts.jumped {
         return 0.0;
     }

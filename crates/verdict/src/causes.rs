@@ -6,7 +6,7 @@
 
 use crate::allocator::{Ends, Tensors};
 use crate::phrases::counted;
-use crate::phrases::{number, size};
+use crate::phrases::{number, per_cent, size};
 use crate::verdict::{Fits, Group, Kind, Verdict};
 use lowtide_model::Role;
 
@@ -312,10 +312,6 @@ fn heap_keeps(_: &Verdict, signs: &Signs) -> Option<String> {
         Some(kept) => format!("{told}; the heap keeps {} more than is live in it", size(kept)),
         None => format!("{told}: it is kept after it was freed, or native memory beside that heap"),
     })
-}
-
-fn per_cent(part: f64) -> String {
-    format!("{} %", number((100.0 * part).round()))
 }
 
 fn logs_keep(verdict: &Verdict, _: &Signs) -> Option<String> {

@@ -47,6 +47,8 @@ pub(crate) fn confidence(kind: Kind, seen: &Assessment) -> f64 {
         Because::RecoversAfterRestart if seen.group == Group::Flat => 0.9,
         Because::RecoversAfterRestart => 0.4,
         Because::OnePass => 0.7,
+        Because::DealtOut => 0.9,
+        Because::MayBeDealtOut => 0.5,
         Because::NotYetSure | Because::RestsNow => 0.27,
         Because::UnderTheFill => mapped(LEAK, goes_on),
         Because::OverWithStart => mapped(STARTED, goes_on),

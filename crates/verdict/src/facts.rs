@@ -11,6 +11,7 @@ use crate::floor::{Floor, quantile};
 use crate::rest;
 use crate::series::{Bin, Series};
 use crate::shapes::{Fit, Shape, effective_points, residual_correlation};
+use crate::split::Filled;
 use crate::verdict::Group;
 
 /// A straight piece of the floor.
@@ -102,7 +103,8 @@ impl Facts {
         let points: Vec<(f64, f64)> =
             seen.floor.x.iter().copied().zip(seen.floor.y.iter().copied()).collect();
         // Of a single pass that is not over, nothing has ended yet.
-        let ended = seen.group == Group::Bounded && seen.because != Because::OnePass;
+        let ended =
+            seen.group == Group::Bounded && !matches!(seen.because, Because::OnePass | Because::DealtOut);
         let settled = settled_shape(seen).filter(|_| ended);
         let stretch = 1.0 / points.len().saturating_sub(1).max(1) as f64;
         let jumped = settled.is_some_and(|f| {
@@ -115,6 +117,10 @@ impl Facts {
         let rests = lately.then(|| rest::at_end(&seen.floor, rises_from(&seen.fits))).flatten();
         let part = growing_part(seen, &points, knee.map(|k| k.0).or(rests));
         let growth = Line::through(&part).unwrap_or_default();
+        let growth = seen
+            .filled
+            .filter(|_| seen.group == Group::Bounded)
+            .map_or(growth, |filled| in_first_pass(&filled, &points, growth));
         let Waves { peaks, begin: wave_x, tops, height: peak_height, most: peak_most } =
             Waves::of(series, seen);
         let climb = Climb::of(&tops).filter(|_| seen.group == Group::Flat);
@@ -191,6 +197,13 @@ impl Facts {
     pub(crate) fn grown(&self) -> f64 {
         self.knee.map_or(self.end, |k| k.1) - self.start
     }
+}
+
+/// The growth of the first pass, of a fill that slows down with each.
+fn in_first_pass(filled: &Filled, points: &[(f64, f64)], all: Line) -> Line {
+    let first: Vec<(f64, f64)> = points.iter().copied().filter(|p| p.0 <= filled.pass).collect();
+    let margin = Line::through(&first).map_or(all.margin, |line| line.margin);
+    Line { origin: filled.origin, rate: filled.first / filled.pass, margin, from: all.from, to: filled.pass }
 }
 
 /// Two points are on a line whatever they are.

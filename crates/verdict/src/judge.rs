@@ -4,7 +4,7 @@
 
 use crate::advice::Standing;
 use crate::assess::{Assessment, Because, Known, LEAST_RISE, OF_PAGES, PASSES, assess};
-use crate::budget::{Beside, Clock, fill, forecast, outcome, pass, pass_steps};
+use crate::budget::{Beside, Clock, Fill, fill, forecast, outcome, pass, pass_steps};
 use crate::confidence::confidence;
 use crate::decide::PLATEAU;
 use crate::facts::Facts;
@@ -13,6 +13,7 @@ use crate::gaps::{Asleep, Gaps};
 use crate::killed::Death;
 use crate::periods::{Periods, evaluations};
 use crate::series::{Point, Series};
+use crate::split::Split;
 use crate::verdict::{Drawing, FloorFacts, Group, Kind, SCHEMA, Settled, Verdict};
 use crate::words::{CountFact, Story, knee_matches};
 use lowtide_model::{Axis, Context, Metric};
@@ -52,6 +53,8 @@ pub struct Judge {
     drawn: bool,
     kept_outside: Option<f64>,
     largest_example: Option<f64>,
+    /// How a pass over the data is dealt out among the processes that share it.
+    split: Split,
     death: Option<Death>,
     beside: Beside,
     /// How many of the last samples are left out, and how low they fall.
@@ -84,6 +87,7 @@ impl Judge {
             drawn: true,
             kept_outside: None,
             largest_example: None,
+            split: Split::WHOLE,
             death: None,
             beside: Beside::default(),
             freed: None,
@@ -130,6 +134,14 @@ impl Judge {
     /// Says what lies beside it under the same limit, which is told without that.
     pub(crate) fn set_beside(&mut self, beside: Beside) {
         self.beside = beside;
+    }
+
+    /// Several as one, each less its base.
+    pub(crate) fn side_by_side(judges: &[(&Self, f64)], room: usize) -> Option<Self> {
+        let (first, _) = judges.first()?;
+        let needs: Vec<(&Series, f64)> = judges.iter().map(|(judge, base)| (&judge.need, *base)).collect();
+        let empty = Self::with_room(Context::default(), first.axis, first.metric.clone(), room);
+        Some(Self { need: Series::sum(&needs, room), ..empty })
     }
 
     /// Takes all of another curve, after this one.
@@ -208,6 +220,11 @@ impl Judge {
         self.largest_example = largest_example;
     }
 
+    /// Says how a pass over the data is dealt out, and how much of it what is judged here meets.
+    pub(crate) fn set_split(&mut self, split: Split) {
+        self.split = split;
+    }
+
     /// Says that something died of a limit: that is the outcome, whatever the curve would have done.
     pub(crate) fn set_death(&mut self, death: Option<Death>) {
         self.death = death;
@@ -281,7 +298,7 @@ impl Judge {
     /// A fill keeps at most what an example decodes to.
     fn beyond_the_data(&self, seen: Assessment, facts: &Facts) -> Assessment {
         let undecided = matches!(seen.because, Because::InsideFirstPass | Because::OnePass);
-        let each = fill(facts, &self.context, self.axis).map(|f| f.bytes_per_example);
+        let each = self.fill(facts, &seen).map(|f| f.bytes_per_example);
         let too_much =
             self.largest_example.zip(each).is_some_and(|(largest, each)| each > MORE_THAN_DATA * largest);
         if undecided && too_much { seen.with(Group::Leak, Because::MoreThanData) } else { seen }
@@ -298,6 +315,7 @@ impl Judge {
             running: self.life == Life::Running,
             one_pass: self.context.epochs.is_some_and(|e| e < PASSES),
             kept_outside: self.kept_outside,
+            split: Some(self.split).filter(|split| split.parts >= 2.0),
         }
     }
 
@@ -331,7 +349,7 @@ impl Judge {
     }
 
     fn bounded_kind(&self, seen: &Assessment, facts: &Facts) -> Kind {
-        if seen.because == Because::OnePass {
+        if matches!(seen.because, Because::OnePass | Because::DealtOut) {
             return Kind::CacheFill;
         }
         let aligned = facts
@@ -350,6 +368,14 @@ impl Judge {
         Kind::WarmUp
     }
 
+    /// The fill that the growth would be: of what these processes meet, each keeps its part once, or in the end all of it.
+    fn fill(&self, facts: &Facts, seen: &Assessment) -> Option<Fill> {
+        let whole = fill(facts, &self.context, self.axis)?;
+        let share = self.split.share();
+        let copies = if seen.filled.is_some() { self.split.own } else { share };
+        Some(Fill { bytes_per_example: whole.bytes_per_example / share, copies, ..whole })
+    }
+
     fn tell(&self, kind: Kind, seen: &Assessment, facts: &Facts, file_grown: Option<f64>) -> Verdict {
         let mut outcome = outcome(seen, facts, &self.context, self.axis, &self.beside);
         let mut forecast = forecast(seen, facts, &self.context, (&self.clock, &self.beside));
@@ -358,7 +384,7 @@ impl Judge {
             forecast = None;
         }
         let periods = Periods::of(&self.need, facts, &self.context, self.axis);
-        let fill = fill(facts, &self.context, self.axis);
+        let fill = self.fill(facts, seen);
         let beyond = fill.map(|fill| fill.bytes_per_example).zip(self.largest_example);
         let fill = fill.filter(|_| matches!(kind, Kind::CacheFill | Kind::TooEarly | Kind::WarmUp));
         let decided_at = if kind == Kind::TooEarly { self.decided_at(seen, facts) } else { None };
@@ -370,6 +396,7 @@ impl Judge {
             axis: self.axis,
             metric: &self.metric,
             fill,
+            split: self.split,
             beyond,
             outcome: &outcome,
             beside: &self.beside,
@@ -426,6 +453,10 @@ impl Judge {
     /// as long again.
     fn decided_at(&self, seen: &Assessment, facts: &Facts) -> Option<f64> {
         let steps = pass_steps(&self.context);
+        // The next pass to end shows whether it added as much as the one before.
+        if let Some(filled) = seen.filled {
+            return Some((((facts.last / filled.pass).floor() + 1.0) * filled.pass).ceil());
+        }
         match (self.axis, steps) {
             (Axis::Step, Some(pass)) if facts.last < pass => Some(pass.ceil()),
             (Axis::Step, Some(pass)) if facts.last < crate::assess::PASSES * pass => {

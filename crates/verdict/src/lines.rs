@@ -3,7 +3,7 @@
 use crate::assess::Because;
 use crate::budget::{Fill, pass};
 use crate::climb::Climb;
-use crate::phrases::{both, counted, moved, number, parted, size};
+use crate::phrases::{both, counted, moved, number, parted, per_cent, size};
 use crate::verdict::{Forecast, Kind};
 use crate::words::{START, Story, knee_matches};
 use lowtide_model::Axis;
@@ -29,6 +29,7 @@ impl Story<'_> {
         lines.extend(self.knee_line());
         lines.extend(self.restart_line());
         lines.extend(self.pass_line());
+        lines.extend(self.dealt_out_line());
         lines.extend(self.fill_line());
         lines.extend(self.short_pass_line());
         lines.extend(self.beyond_line());
@@ -221,6 +222,21 @@ impl Story<'_> {
                 let first = self.first_pass_line(pass).unwrap_or_default();
                 format!("{words}; the curve covers {} of them{first}", number(self.facts.last / pass))
             }
+        })
+    }
+
+    /// What a pass that is dealt out makes of a cache.
+    fn dealt_out_line(&self) -> Option<String> {
+        let filled = self.seen.filled?;
+        let (parts, ratio) = (number(filled.split.parts), per_cent(filled.ratio()));
+        let shared = format!(
+            "{parts} processes share each pass and keep what they meet: then each pass adds {ratio} of the one before"
+        );
+        Some(match self.kind {
+            Kind::CacheFill => {
+                format!("{shared}, and this one does; {} are still to come", size(filled.ahead))
+            }
+            _ => format!("if {shared}; a leak adds as much in each"),
         })
     }
 

@@ -5,6 +5,7 @@
 
 use crate::allocator::{Allocators, Speaker};
 use crate::budget::Beside;
+use crate::crew::Subject;
 use crate::gaps::Gaps;
 use crate::judge::Judge;
 use crate::killed::Deaths;
@@ -132,15 +133,23 @@ impl LiveJudge {
     }
 
     /// Whether a process was made by fork alone and has pages of its parent's.
-    fn is_forked(&self, key: &ProcKey) -> bool {
+    pub(crate) fn is_forked(&self, key: &ProcKey) -> bool {
         self.processes.get(key).is_some_and(|process| !process.execed && process.parent.is_some())
     }
 
     /// What a process has to share a limit with that holds for all of the job.
-    fn beside(&self, key: ProcKey, track: &Track) -> Beside {
-        let lives = self.parts().any(|(other, _)| other == key);
-        let now = || self.parts().filter(|(other, _)| *other != key).map(|(_, part)| part).sum();
-        let held: f64 = if lives { now() } else { track.beside };
+    fn beside(&self, subject: &Subject) -> Beside {
+        let own = |key: &ProcKey| subject.members.contains(key);
+        let lives = self.parts().any(|(key, _)| own(&key));
+        let now = || self.parts().filter(|(key, _)| !own(key)).map(|(_, part)| part).sum();
+        // What lay beside one of them when it ended were the others, and what is not theirs.
+        let then = || {
+            let part = |key: &ProcKey| Some(self.tracks.get(key)?.part(self.is_forked(key)));
+            let others = subject.members.iter().filter(|key| **key != subject.key).filter_map(part);
+            let beside = self.tracks.get(&subject.key).map_or(0.0, |track| track.beside);
+            beside - others.sum::<f64>()
+        };
+        let held: f64 = if lives { now() } else { then() };
         Beside { held: held.max(0.0), together: self.together, ..Beside::default() }
     }
 
@@ -266,15 +275,15 @@ impl LiveJudge {
 
     /// The limit that a process's curve runs into, with its source, and what it shares it with. One that somebody gave is for all
     /// of the job: what the others hold is not left for it.
-    pub(crate) fn ceiling(&self, key: ProcKey, track: &Track) -> ((Option<Bytes>, Option<String>), Beside) {
+    pub(crate) fn ceiling(&self, subject: &Subject, need: f64) -> ((Option<Bytes>, Option<String>), Beside) {
         let nearest = self.limits.iter().min_by_key(|l| l.headroom());
         let of_job = |kind: &LimitKind| matches!(kind, LimitKind::Asked | LimitKind::Slurm);
         let given = self.asked.limit.map(|limit| (limit, self.asked.limit_from.clone()));
         let held = || nearest.filter(|l| of_job(&l.kind)).map(|l| (l.limit, Some(limit_words(&l.kind))));
         let Some((limit, from)) = given.or_else(held) else {
-            return (self.limit(track.last_need), Beside::default());
+            return (self.limit(need), Beside::default());
         };
-        let beside = Beside { limit: Some(limit.as_f64()), ..self.beside(key, track) };
+        let beside = Beside { limit: Some(limit.as_f64()), ..self.beside(subject) };
         ((Some(limit.saturating_sub(Bytes::from_f64(beside.held))), from), beside)
     }
 

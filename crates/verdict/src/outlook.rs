@@ -3,7 +3,7 @@
 
 use crate::assess::Because;
 use crate::budget::{pass, pass_steps};
-use crate::phrases::{moved, number, size};
+use crate::phrases::{moved, number, per_cent, size};
 use crate::verdict::{Explanation, Kind, RuledOut};
 use crate::words::{NOT_ONE_LEVEL, Story};
 use lowtide_model::{Axis, Metric};
@@ -43,6 +43,16 @@ impl Story<'_> {
             // Without a second pass nothing tells a fill from a leak that follows the examples.
             Kind::CacheFill if self.seen.because == Because::OnePass => {
                 vec![out(Kind::WarmUp, self.pace_line())]
+            }
+            Kind::CacheFill if let Some(filled) = self.seen.filled => {
+                let ratio = per_cent(filled.ratio());
+                vec![
+                    out(
+                        Kind::Leak,
+                        format!("each pass adds {ratio} of what the one before added; a leak keeps its pace"),
+                    ),
+                    out(Kind::WarmUp, format!("it bends where passes over the data end, by just {ratio}")),
+                ]
             }
             Kind::CacheFill => vec![
                 out(Kind::Leak, settled_so()),
@@ -133,6 +143,9 @@ impl Story<'_> {
                 (Kind::Leak, 0.5 * growing),
                 (Kind::Steady, o.flat),
             ],
+            Kind::TooEarly if self.seen.filled.is_some() => {
+                vec![(Kind::CacheFill, 0.5), (Kind::Leak, 0.5)]
+            }
             // What rises straight may be a leak or the first pass over the data, also where nobody told its size.
             Kind::TooEarly => {
                 vec![
@@ -181,6 +194,18 @@ impl Story<'_> {
     fn predicts(&self, kind: Kind, pass: Option<f64>) -> String {
         let f = self.facts;
         match (kind, pass) {
+            (Kind::CacheFill, _) if let Some(filled) = self.seen.filled => {
+                format!("each pass adds less, and growth ends near {}", size(filled.origin + filled.all()))
+            }
+            (Kind::CacheFill, Some(pass)) if f.last < pass && self.split.parts > 1.5 => {
+                let (first, base) = (f.growth.at(pass).max(f.end), f.growth.at(f.first));
+                format!(
+                    "growth ends at {} at {} if every process meets the same examples again; if they are dealt out anew it slows down with each pass and ends near {}",
+                    self.place(pass),
+                    size(first),
+                    size(self.split.parts.mul_add(first - base, base))
+                )
+            }
             (Kind::CacheFill, Some(pass)) if f.last < pass => {
                 format!("growth ends at {} at {}", self.place(pass), size(f.growth.at(pass).max(f.end)))
             }
@@ -276,6 +301,9 @@ impl Story<'_> {
                 "look for tensors kept across steps: a loss summed without detach(), outputs appended to a list"
             }
             Kind::Leak => SCAN,
+            Kind::CacheFill if self.seen.filled.is_some() => {
+                "keep one copy for all of them (shared memory, a memory-mapped file) or keep examples encoded: a cache inside a data set is filled again in every process that reads it; fewer loader workers need less"
+            }
             Kind::CacheFill if matches!(self.metric, Metric::Gpu) => {
                 "plan for the level it settled at; what fills GPU memory and stops is mostly one graph or kernel plan for each input shape: pad or bucket lengths"
             }
@@ -310,6 +338,11 @@ impl Story<'_> {
                 "let it run as long again: if the floor at {} is below {}, it is no leak",
                 self.place(2.0 * f.last - f.first),
                 size(0.5_f64.mul_add(f.growth.rate * (f.last - f.first), f.end))
+            ),
+            Kind::CacheFill if let Some(filled) = self.seen.filled => format!(
+                "let it run on: the pass after this one must add less than {} of what the first one did, and it must never hold more than {}",
+                per_cent(filled.ratio()),
+                size(1.1 * (filled.origin + filled.all()))
             ),
             Kind::CacheFill => {
                 let examples = self.fill.and_then(|fill| fill.examples).filter(|n| *n >= 2.0);

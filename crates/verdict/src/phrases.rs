@@ -46,6 +46,11 @@ pub(crate) fn parted(value: f64) -> String {
     format!("{sign}{parted}")
 }
 
+/// `75 %`.
+pub(crate) fn per_cent(part: f64) -> String {
+    format!("{} %", number((100.0 * part).round()))
+}
+
 /// So many of something, one of it without an s.
 pub(crate) fn counted(count: f64, what: &str) -> String {
     let one = (count - 1.0).abs() < 1e-9;

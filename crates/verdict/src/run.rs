@@ -6,6 +6,7 @@
 use crate::budget::{Beside, COUNTS};
 use crate::causes::Signs;
 use crate::copies::copies_pages;
+use crate::crew::{Crews, Subject};
 use crate::gaps::Asleep;
 use crate::judge::Judge;
 use crate::live::{LiveJudge, feed};
@@ -42,8 +43,8 @@ const SURE: f64 = 3.0;
 const OF_GROWTH: f64 = 0.05;
 
 /// Workers that are alike: so many, and what each took differs by no more than this factor.
-const FEWEST_WORKERS: usize = 2;
-const ALIKE: f64 = 1.5;
+pub(crate) const FEWEST_WORKERS: usize = 2;
+pub(crate) const ALIKE: f64 = 1.5;
 
 /// A process that ended so many seconds before the run did was there to its end.
 const TO_THE_END: f64 = 2.0;
@@ -107,6 +108,7 @@ impl Verdict {
 /// The answer for one process and its place among the others.
 pub(crate) struct Judged {
     pub(crate) key: ProcKey,
+    subject: Subject,
     /// Whether it grew by more than could be doubted.
     pub(crate) grows: bool,
     rank: f64,
@@ -126,6 +128,21 @@ fn tells(verdict: &Verdict) -> bool {
     named || verdict.outcome.is == Fits::Exceeds
 }
 
+/// Workers that grow as one are what the job does, where its trainer is flat or grows by less.
+fn lead_by_crew(verdicts: &mut Vec<Verdict>) {
+    let grown = |verdict: &Verdict| verdict.floor.end_bytes - verdict.floor.start_bytes;
+    let Some(first) = verdicts.first().filter(|first| first.group != Group::Leak) else { return };
+    let flat = first.group == Group::Flat;
+    let larger = |verdict: &Verdict| {
+        let crew = verdict.process.as_ref().is_some_and(|process| !process.with.is_empty());
+        crew && verdict.group != Group::Flat && (flat || grown(verdict) > grown(first))
+    };
+    if let Some(at) = verdicts.iter().position(larger) {
+        let crew = verdicts.remove(at);
+        verdicts.insert(0, crew);
+    }
+}
+
 /// Leaks first, by what they took; then the trainer; then the rest by size.
 fn rank(verdict: &Verdict, track: &Track, grows: bool, role: Role) -> f64 {
     let leak = verdict.group == Group::Leak && grows;
@@ -140,16 +157,19 @@ impl LiveJudge {
         let roles = self.roles();
         let role: BTreeMap<ProcKey, Role> = roles.iter().map(|r| (r.process, r.role)).collect();
         let of = |key: &ProcKey| role.get(key).copied().unwrap_or(Role::Unknown);
-        let mut each: Vec<Judged> =
-            self.tracks.iter().map(|(key, track)| self.process_verdict(*key, track, of(key), 0.0)).collect();
-        self.share_room(&mut each, of);
+        let crews = self.crews(&role);
+        let judge = |subject: &Subject, pace: f64| self.judged(subject, of(&subject.key), &crews, pace);
+        let subjects = self.subjects(&crews);
+        let mut each: Vec<Judged> = subjects.iter().filter_map(|subject| judge(subject, 0.0)).collect();
+        self.share_room(&mut each, judge);
         let came_and_went = self.set_aside(&mut each);
         let buffers = self.buffers(&each, &role);
         self.join_lives(&mut each, &role);
         each.sort_by(|a, b| b.rank.total_cmp(&a.rank));
         let mut verdicts: Vec<Verdict> = Vec::new();
         for (i, Judged { grows, verdict, .. }) in each.into_iter().enumerate() {
-            if i == 0 || (grows && tells(&verdict)) {
+            let crew = verdict.process.as_ref().is_some_and(|process| !process.with.is_empty());
+            if i == 0 || (grows && (crew || tells(&verdict))) {
                 verdicts.push(verdict);
             }
         }
@@ -161,6 +181,7 @@ impl LiveJudge {
             .chain(self.gpu_verdicts(&role))
             .collect();
         extra.extend(self.multiplying(&role, leaks));
+        lead_by_crew(&mut verdicts);
         let quiet = verdicts.first().is_none_or(|v| v.group == Group::Flat);
         let leads = extra
             .iter()
@@ -210,7 +231,7 @@ impl LiveJudge {
     }
 
     /// Processes that grow side by side come to their limit together, and sooner than each by itself.
-    fn share_room(&self, each: &mut [Judged], role: impl Fn(&ProcKey) -> Role) {
+    fn share_room(&self, each: &mut [Judged], judge: impl Fn(&Subject, f64) -> Option<Judged>) {
         let lives = |key: &ProcKey| {
             let died = self.processes.get(key).and_then(|process| process.died);
             died.is_none_or(|died| died.seconds() + TO_THE_END >= self.now)
@@ -226,12 +247,14 @@ impl LiveJudge {
         };
         let paces: Vec<Option<Pace>> = each.iter().map(pace).collect();
         for (judged, pace) in each.iter_mut().zip(&paces) {
-            let Some((own, track)) = pace.zip(self.tracks.get(&judged.key)) else { continue };
+            let Some(own) = *pace else { continue };
             let beside = paces.iter().flatten().filter(|other| other.goes_on_beside(&own));
             let own = own.bytes_per_step;
             let others = beside.map(|other| other.bytes_per_step).sum::<f64>() - own;
-            if others > COUNTS * own {
-                *judged = self.process_verdict(judged.key, track, role(&judged.key), others);
+            if others > COUNTS * own
+                && let Some(again) = judge(&judged.subject, others)
+            {
+                *judged = again;
                 let line = format!(
                     "others grow as well, by {} together where this one grows by {}: they share what is left",
                     size(others),
@@ -243,9 +266,10 @@ impl LiveJudge {
     }
 
     /// `pace` is how much others grow by that share its limit.
-    fn process_verdict(&self, key: ProcKey, track: &Track, role: Role, pace: f64) -> Judged {
+    fn judged(&self, subject: &Subject, role: Role, crews: &Crews, pace: f64) -> Option<Judged> {
+        let key = subject.key;
         let died = self.processes.get(&key).and_then(|p| p.died).is_some();
-        let track = if died { track.ended() } else { track.extended(self.now, self.marks.step) };
+        let track = self.track_of(subject)?;
         let by_steps = track.steps.samples() >= FEWEST_SAMPLES && self.marks.steps_made() >= FEWEST_STEPS;
         let mut judge = if by_steps { track.steps.clone() } else { track.seconds.clone() };
         let mut context = self.marks.known(&self.asked);
@@ -257,10 +281,12 @@ impl LiveJudge {
         if !by_steps {
             context.step_x = watched(&self.marks.steps);
         }
-        let (limit, beside) = self.ceiling(key, &track);
+        let (limit, beside) = self.ceiling(subject, track.last_need);
         (context.limit, context.limit_from) = limit;
+        judge.set_split(self.split(subject, crews, context.world_size));
         judge.set_context(context);
-        let peak = self.processes.get(&key).and_then(|process| process.peak_rss).unwrap_or_default();
+        let told = self.processes.get(&key).and_then(|process| process.peak_rss);
+        let peak = told.filter(|_| subject.is_one()).unwrap_or_default();
         let unseen = peak.saturating_sub(track.footprint.peak).as_f64();
         judge.set_beside(Beside { pace, unseen, ..beside });
         judge.set_pace(if by_steps { self.marks.pace() } else { None });
@@ -273,7 +299,7 @@ impl LiveJudge {
         let death = self.death().filter(|death| role == Role::Trainer || death.is_of(key));
         judge.set_death(death.clone());
         let mut verdict = judge.verdict();
-        verdict.process = Some(self.named(key, role));
+        verdict.process = Some(ProcessNamed { with: subject.others(), ..self.named(key, role) });
         verdict.evidence.extend(beside.words(track.last_need));
         verdict.tell_gaps(&asleep);
         if let Some(step) = self.marks.step {
@@ -283,7 +309,7 @@ impl LiveJudge {
         if let Some(death) = death {
             verdict.tell_death(&death);
         }
-        verdict.tell_scans(self.scans.grown(key));
+        verdict.tell_scans(subject.members.iter().find_map(|key| self.scans.grown(*key)));
         let grows = track.grown() > WORTH * self.doubt;
         let tensors = self.allocators.tensors(key, role);
         verdict.tell_causes(&Signs {
@@ -300,7 +326,8 @@ impl LiveJudge {
             count: tensors.count.map(|count| ("tensors", count)),
             ..Signs::default()
         });
-        Judged { key, grows, rank: rank(&verdict, &track, grows, role), verdict }
+        let rank = rank(&verdict, &track, grows, role);
+        Some(Judged { key, subject: subject.clone(), grows, rank, verdict })
     }
 
     /// What evaluations keep beyond the first, when most of them keep something: no new training example was touched.
@@ -315,7 +342,7 @@ impl LiveJudge {
 
     pub(crate) fn named(&self, key: ProcKey, role: Role) -> ProcessNamed {
         let argv = self.processes.get(&key).map(|p| p.argv.clone()).unwrap_or_default();
-        ProcessNamed { key, role, argv }
+        ProcessNamed { key, role, argv, with: Vec::new() }
     }
 
     fn gpu_verdicts(&self, role: &BTreeMap<ProcKey, Role>) -> Vec<Verdict> {
@@ -371,7 +398,10 @@ impl LiveJudge {
             .iter()
             .filter(worker)
             .filter(|judged| judged.grows && judged.verdict.group == Group::Bounded)
-            .filter_map(|judged| self.tracks.get(&judged.key))
+            // What follows the examples is no buffer.
+            .filter(|judged| judged.verdict.bytes_per_example.is_none())
+            .flat_map(|judged| &judged.subject.members)
+            .filter_map(|key| self.tracks.get(key))
             .filter(|track| !copies_pages(track))
             .collect();
         let grown: Vec<f64> = tracks.iter().map(|track| track.grown()).collect();

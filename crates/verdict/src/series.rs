@@ -208,6 +208,31 @@ impl Series {
         Self { bins: self.bins.iter().map(place).collect(), ..self.clone() }
     }
 
+    /// Several curves as one, each less its base, from where all of them have begun.
+    pub(crate) fn sum(parts: &[(&Self, f64)], capacity: usize) -> Self {
+        let mut bins: Vec<(usize, &Bin)> = parts
+            .iter()
+            .enumerate()
+            .flat_map(|(i, (part, _))| part.bins.iter().map(move |b| (i, b)))
+            .collect();
+        bins.sort_by(|a, b| a.1.x_last.total_cmp(&b.1.x_last));
+        let mut newest: Vec<Option<f64>> = vec![None; parts.len()];
+        let mut sum = Self::new(capacity);
+        for together in bins.chunk_by(|a, b| a.1.x_last == b.1.x_last) {
+            let (mut below, mut above) = (0.0, 0.0);
+            for (i, bin) in together {
+                newest[*i] = Some(bin.last - parts[*i].1);
+                below += bin.last - bin.low;
+                above += bin.high - bin.last;
+            }
+            if let Some(all) = newest.iter().copied().sum::<Option<f64>>() {
+                let x = together[0].1.x_last;
+                sum.push(Point { x, low: all - below, high: all + above, last: all });
+            }
+        }
+        sum
+    }
+
     /// The part from bin `from` on, for cutting at a restart.
     pub(crate) fn part(&self, from: usize, to: usize) -> Self {
         let bins: Vec<Bin> = self.bins.get(from..to.min(self.bins.len())).unwrap_or_default().to_vec();

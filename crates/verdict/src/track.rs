@@ -298,6 +298,28 @@ impl Track {
         if self.first_need.is_nan() { 0.0 } else { self.last_need - self.first_need }
     }
 
+    /// Several that live side by side as one, each less what it began with from its parent.
+    pub(crate) fn side_by_side(tracks: &[(Self, f64)]) -> Option<Self> {
+        let judges = |of: fn(&Self) -> &Judge| {
+            let judges: Vec<(&Judge, f64)> = tracks.iter().map(|(track, base)| (of(track), *base)).collect();
+            Judge::side_by_side(&judges, ROOM)
+        };
+        let sum = |of: fn(&Self) -> f64| tracks.iter().map(|(track, base)| of(track) - base).sum::<f64>();
+        let (all, none) = (sum(|track| track.last_need), Self::new());
+        Some(Self {
+            seconds: judges(|track| &track.seconds)?,
+            steps: judges(|track| &track.steps)?,
+            last_need: all,
+            first_need: sum(Self::first_need),
+            shared: Some(0.0),
+            footprint: Footprint { peak: Bytes::from_f64(all), ..Footprint::default() },
+            last_tick: tracks.iter().map(|(track, _)| track.last_tick).fold(f64::NAN, f64::max),
+            last_step: tracks.iter().map(|(track, _)| track.last_step).fold(0.0, f64::max),
+            threads: tracks.iter().map(|(track, _)| track.threads).max().unwrap_or(0),
+            ..none
+        })
+    }
+
     /// The life of a process that ended, without its clean-up.
     pub(crate) fn ended(&self) -> Self {
         let mut track = self.clone();

@@ -94,6 +94,9 @@ pub struct ProcessNamed {
     pub role: Role,
     /// Its arguments, secrets masked.
     pub argv: Vec<String>,
+    /// Others that are told with it: the answer is about all of them together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub with: Vec<ProcKey>,
 }
 
 /// The floor in numbers. Rates are for the part that grows, or for the whole curve if nothing does.

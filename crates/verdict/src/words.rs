@@ -9,6 +9,7 @@ use crate::facts::Facts;
 use crate::periods::{Periods, evaluations};
 use crate::phrases::{counted, duration, number, size};
 use crate::shapes::Shape;
+use crate::split::{Filled, Split};
 use crate::verdict::{Fits, Forecast, Kind, Outcome};
 use lowtide_model::{Axis, Context, Metric};
 
@@ -30,6 +31,8 @@ pub(crate) struct Story<'a> {
     pub(crate) axis: Axis,
     pub(crate) metric: &'a Metric,
     pub(crate) fill: Option<Fill>,
+    /// How a pass over the data is dealt out among the processes that share it.
+    pub(crate) split: Split,
     /// Bytes kept for each example, and the largest example.
     pub(crate) beyond: Option<(f64, f64)>,
     pub(crate) outcome: &'a Outcome,
@@ -306,6 +309,9 @@ impl Story<'_> {
             };
             return format!("cache fill: {keeps} and nothing comes back; it ends with the data, not before");
         }
+        if let Some(filled) = self.seen.filled {
+            return self.dealt_out_headline(&filled);
+        }
         match (self.fill, self.matches_pass()) {
             (Some(fill), Some(true)) => format!(
                 "cache fill: every example keeps {} the first time it is used; growth of {grown} ended at {}, with the first pass over the data",
@@ -324,6 +330,20 @@ impl Story<'_> {
                 self.knee()
             ),
         }
+    }
+
+    /// A cache that each of several processes fills for itself.
+    fn dealt_out_headline(&self, filled: &Filled) -> String {
+        let what = match self.fill {
+            Some(fill) => format!("{} of every example", size(fill.bytes_per_example)),
+            None => "every example".to_owned(),
+        };
+        let who = match filled.split.own {
+            own if own > 1.5 => format!("{} processes keep {what}, each for itself", number(own)),
+            _ => format!("this process keeps {what} that it meets, and meets others in each pass"),
+        };
+        let (all, now) = (size(filled.all()), size(filled.all() - filled.ahead));
+        format!("cache fill: {who}: {now} so far, {all} when all has been met")
     }
 
     fn early_headline(&self) -> String {
@@ -451,6 +471,10 @@ impl Because {
             Self::MoreThanData => "each example keeps more than the largest one decodes to",
             Self::UnderTheFill => "with the first pass left out, what comes after it leaks by itself",
             Self::KeepsInEvaluation => "evaluations keep memory too, and they touch no new training example",
+            Self::DealtOut => "each pass adds what processes that share it and keep what they meet must add",
+            Self::MayBeDealtOut => {
+                "it rises, and processes that share each pass and keep what they meet would rise alike so far"
+            }
             Self::RecoversAfterRestart => "after the restart it climbed back to its old level, not beyond",
         }
     }

@@ -83,7 +83,10 @@ pub(crate) fn process_words(verdict: &Verdict) -> Option<String> {
     let mut words = process.argv.iter().map(String::as_str);
     let program = words.next().map(|path| path.rsplit('/').next().unwrap_or(path));
     let command = plain(&program.into_iter().chain(words).collect::<Vec<_>>().join(" "), 80);
-    Some(format!("{} {}: {command}", process.role.word(), process.key.pid))
+    Some(match process.with.len() {
+        0 => format!("{} {}: {command}", process.role.word(), process.key.pid),
+        with => format!("{} {}s, the largest {}: {command}", with + 1, process.role.word(), process.key.pid),
+    })
 }
 
 fn body(main: &Verdict, rows: &mut Rows) {

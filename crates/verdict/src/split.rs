@@ -1,0 +1,204 @@
+//! A cache that several processes fill side by side: in each pass over the data each of them meets another part of it.
+//!
+//! Loader workers and ranks share a pass, and a shuffled one is dealt out anew each time. A process that keeps what it meets
+//! finds in pass n only what it has not met before: of its part, (1 - 1/parts)^(n-1). So its curve bends where each pass ends,
+//! by a ratio known beforehand, and ends where every process holds all of the data: `parts` times what its first pass added.
+//! Only a level and that first pass are fitted. A leak keeps its pace. Not here: which processes share a pass (see `crew`).
+
+use crate::floor::Floor;
+use crate::shapes::{Columns, Fit, effective_points, residual_correlation, solve};
+
+/// How a pass is dealt out, and how many of its parts the processes of one curve take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Split {
+    pub(crate) parts: f64,
+    pub(crate) own: f64,
+}
+
+impl Split {
+    /// A pass that one process meets alone.
+    pub(crate) const WHOLE: Self = Self { parts: 1.0, own: 1.0 };
+
+    /// The part of a pass that these processes meet.
+    pub(crate) fn share(self) -> f64 {
+        self.own / self.parts
+    }
+
+    /// What is held after so many passes, in units of what the first one adds.
+    fn held(self, passes: f64) -> f64 {
+        let whole = passes.max(0.0).floor();
+        let new = (1.0 - 1.0 / self.parts).powf(whole);
+        self.parts.mul_add(1.0 - new, (passes - whole) * new)
+    }
+}
+
+/// Below this part of a pass workers start and import: that is no cache.
+const STARTED: f64 = 0.05;
+/// Fewer points of the floor than this tell no bend.
+const FEWEST: usize = 8;
+/// Loaders fetch ahead by such parts of a pass: two batches a worker is usual.
+const AHEAD: [f64; 6] = [0.0, 0.02, 0.04, 0.08, 0.16, 0.32];
+/// It explains a curve when it misses it by no more than this many times what the best shape does, ...
+const AS_GOOD: f64 = 1.6;
+/// ... or by less than this part of the rise: whose turn it is to meet an example is chance.
+const CLOSE: f64 = 0.02;
+/// The logarithm of the odds from which on one of two explanations is taken: 4.5 to 1.
+const SURE: f64 = 1.5;
+/// What a further number costs in evidence, at the least.
+const LEAST_PRICE: f64 = 2.0;
+/// Few points that move together are still worth so many.
+const FEWEST_EFFECTIVE: f64 = 4.0;
+
+/// A curve held against such a fill.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Filled {
+    pub(crate) split: Split,
+    /// Length of a pass, what the first one added, and the level before it.
+    pub(crate) pass: f64,
+    pub(crate) first: f64,
+    pub(crate) origin: f64,
+    /// What is still to come until every process holds all.
+    pub(crate) ahead: f64,
+    /// Natural logarithm of the odds for it, against a rise that keeps its pace.
+    odds: f64,
+    explains: bool,
+}
+
+impl Filled {
+    /// Holds a floor against it; `fits` are the shapes that were tried. Nothing before a second pass has begun to tell.
+    pub(crate) fn of(floor: &Floor, fits: &[Fit], (pass, split): (f64, Split)) -> Option<Self> {
+        let points: Vec<(f64, f64)> = floor.x.iter().map(|x| x / pass).zip(floor.y.iter().copied()).collect();
+        let points: Vec<(f64, f64)> = points.into_iter().filter(|p| p.0 >= STARTED).collect();
+        let seen = points.last()?.0;
+        if points.len() < FEWEST || split.parts < 2.0 {
+            return None;
+        }
+        let fill = best(&points, |at| [1.0, split.held(at), 0.0, 0.0], 2)?;
+        let line = best(&points, |at| [1.0, at, 0.0, 0.0], 2)?;
+        let both = best(&points, |at| [1.0, split.held(at), at, 0.0], 3);
+        let first = fill.coefficients[1];
+        if first <= 0.0 {
+            return None;
+        }
+        let range = floor.range();
+        let misfit = fits.iter().map(|fit| fit.error).fold(f64::INFINITY, f64::min).sqrt();
+        let closest = if fill.error < line.error { &fill } else { &line };
+        let n = points.len() as f64;
+        let effective = effective_points(n, closest.correlation).max(FEWEST_EFFECTIVE).min(n);
+        let least = (CLOSE / 4.0 * range).powi(2);
+        let cost = |found: &Found, free: f64| {
+            effective.mul_add((found.error + least).ln(), free * effective.ln().max(LEAST_PRICE))
+        };
+        let alone = cost(&fill, 2.0);
+        let leaks_under = both.is_some_and(|both| {
+            let [_, fill, line, _] = both.coefficients;
+            fill > 0.0 && line > 0.0 && (alone - cost(&both, 3.0)) / 2.0 > SURE
+        });
+        let close = fill.error.sqrt() <= (AS_GOOD * misfit).max(CLOSE * range);
+        Some(Self {
+            split,
+            pass,
+            first,
+            origin: fill.coefficients[0],
+            ahead: (first * (split.parts - split.held(seen))).max(0.0),
+            odds: (cost(&line, 2.0) - alone) / 2.0,
+            explains: close && !leaks_under,
+        })
+    }
+
+    /// It is one, and no rise that goes on.
+    pub(crate) fn is_sure(&self) -> bool {
+        self.explains && self.odds >= SURE
+    }
+
+    /// A rise that goes on is not surely something else than one.
+    pub(crate) fn may_be(&self) -> bool {
+        self.odds > -SURE && (self.explains || self.odds > SURE)
+    }
+
+    /// What each of the passes seen so far added, by what it says: the first ones.
+    pub(crate) fn ratio(&self) -> f64 {
+        1.0 - 1.0 / self.split.parts
+    }
+
+    /// What they hold in the end.
+    pub(crate) fn all(&self) -> f64 {
+        self.first * self.split.parts
+    }
+}
+
+struct Found {
+    coefficients: Columns,
+    error: f64,
+    correlation: f64,
+}
+
+/// The best fit over how far ahead the loader fetches.
+fn best(points: &[(f64, f64)], basis: impl Fn(f64) -> Columns, columns: usize) -> Option<Found> {
+    let y: Vec<f64> = points.iter().map(|p| p.1).collect();
+    let fitted = AHEAD.iter().filter_map(|ahead| {
+        // What is fetched ahead belongs to the pass that runs: its last batches are in memory before their steps.
+        let fetched = |at: f64| (at + ahead).min(at.floor() + 1.0);
+        let rows: Vec<Columns> = points.iter().map(|p| basis(fetched(p.0))).collect();
+        let coefficients = solve(&rows, &y, columns)?;
+        let level =
+            |row: &Columns| row.iter().zip(&coefficients).take(columns).map(|(a, b)| a * b).sum::<f64>();
+        let residuals: Vec<f64> = rows.iter().zip(&y).map(|(row, y)| y - level(row)).collect();
+        let error = residuals.iter().map(|r| r * r).sum::<f64>() / y.len() as f64;
+        Some(Found { coefficients, error, correlation: residual_correlation(&residuals) })
+    });
+    fitted.min_by(|a, b| a.error.total_cmp(&b.error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FOUR: Split = Split { parts: 4.0, own: 4.0 };
+
+    #[test]
+    fn each_pass_adds_what_was_not_met_before_and_in_the_end_all_is_held() {
+        let added: Vec<f64> = (0..4).map(|n| FOUR.held(f64::from(n + 1)) - FOUR.held(f64::from(n))).collect();
+        assert_eq!(added, [1.0, 0.75, 0.5625, 0.421_875]);
+        assert!((FOUR.held(200.0) - 4.0).abs() < 1e-9);
+        assert!((Split::WHOLE.held(3.5) - 1.0).abs() < 1e-9, "one process alone has met all after one pass");
+    }
+
+    /// A floor over `passes` of 100 steps.
+    fn floor(passes: f64, at: impl Fn(f64) -> f64) -> Floor {
+        let x: Vec<f64> = (0..36).map(|i| f64::from(i) / 35.0 * passes * 100.0).collect();
+        let wobble = |i: usize| ((i * 7919) % 13) as f64 / 13.0 - 0.5;
+        let y = x.iter().enumerate().map(|(i, x)| at(x / 100.0) + wobble(i)).collect();
+        Floor { x, y, noise: 0.3, first: 0.0, ebbs: false }
+    }
+
+    fn found(passes: f64, at: impl Fn(f64) -> f64) -> Filled {
+        Filled::of(&floor(passes, at), &[], (100.0, FOUR)).unwrap()
+    }
+
+    #[test]
+    fn a_fill_that_is_dealt_out_is_told_from_a_leak_and_from_a_fill_with_a_leak_under_it() {
+        let fill = found(3.0, |at| 100.0 * FOUR.held(at));
+        assert!(fill.is_sure() && fill.may_be(), "{fill:?}");
+        assert!((fill.first - 100.0).abs() < 3.0 && (fill.all() - 400.0).abs() < 12.0, "{fill:?}");
+        assert!((fill.ahead - 100.0 * (4.0 - FOUR.held(3.0))).abs() < 8.0, "{fill:?}");
+        let leak = found(3.0, |at| 100.0 * at);
+        assert!(!leak.is_sure() && !leak.may_be(), "{leak:?}");
+        let both = found(6.0, |at| 60.0f64.mul_add(at, 100.0 * FOUR.held(at)));
+        assert!(!both.is_sure(), "{both:?}");
+    }
+
+    #[test]
+    fn what_is_fetched_ahead_changes_nothing() {
+        let ahead = |at: f64| (at + 0.16_f64).min(at.floor() + 1.0);
+        let fill = found(2.5, |at| 100.0 * FOUR.held(ahead(at)));
+        assert!(fill.is_sure(), "{fill:?}");
+        let leak = found(2.5, |at| 100.0 * ahead(at));
+        assert!(!leak.is_sure() && !leak.may_be(), "{leak:?}");
+    }
+
+    #[test]
+    fn a_fill_that_ends_with_the_first_pass_is_none_of_these() {
+        assert!(!found(3.0, |at| 100.0 * at.min(1.0)).is_sure());
+    }
+}
