@@ -31,7 +31,7 @@ use crate::reaped::Reaped;
 use crate::signals::{Forwarder, Signals};
 use crate::socket::ControlSocket;
 use crate::{Listener, Options, RunError};
-use lowtide_model::{Bytes, Event, EventKind, Exit, Meta, ProcKey, Tick};
+use lowtide_model::{Bytes, Event, EventKind, Exit, MarkKind, Meta, ProcKey, Tick};
 use lowtide_probe::Ending;
 use lowtide_probe::clock::{boot_ns, own_cpu_ns};
 use lowtide_probe::events::Feed;
@@ -319,6 +319,9 @@ impl Session<'_> {
         let notable = entries.iter().any(|entry| matches!(entry, Entry::Process(_) | Entry::Event(_)));
         for entry in entries.drain(..) {
             self.judging.take(&entry);
+            if matches!(&entry, Entry::Mark(mark) if mark.kind == MarkKind::Step) {
+                self.scans.budget.stepped();
+            }
             if let Some(watch) = &mut self.watch {
                 watch.take(&entry);
             }

@@ -27,7 +27,7 @@ enum Asker {
 
 /// Scans of this session.
 pub(crate) struct Scans {
-    budget: Budget,
+    pub(crate) budget: Budget,
     work: Option<(Scanner, Asker)>,
     waiting: VecDeque<ScanAsked>,
     /// The types of the last scan that went into the recording.
@@ -70,17 +70,14 @@ impl Session<'_> {
         self.next_scan();
     }
 
-    /// Scans by itself when the floor of the largest process rises.
+    /// Scans by itself when the floor of a process rises.
     pub(super) fn scan_when_it_grows(&mut self) {
         if !self.scans.automatic || self.scans.work.is_some() {
             return;
         }
         let sizes =
             self.crew.members().filter_map(|member| Some((member.facts.key, member.newest()?.rss.last)));
-        let Some((process, rss)) = sizes.max_by_key(|(_, rss)| *rss) else {
-            return;
-        };
-        if let Some(occasion) = self.scans.budget.due(self.live.now, process, rss) {
+        if let Some(occasion) = self.scans.budget.due(self.live.now, sizes) {
             self.begin(occasion);
         }
     }
@@ -172,7 +169,7 @@ impl Session<'_> {
             }
             // The next largest process is looked at as well.
             Err(ScanError::Refused { refusal: Refusal::Gone, .. }) => {}
-            Err(ScanError::Ended { .. }) => self.scans.budget.ended_at(self.scans.share),
+            Err(ScanError::Ended { .. }) => self.scans.budget.ended_at(process, self.scans.share),
             Err(error) => {
                 // Asking again would give the same answer.
                 self.scans.automatic = false;
