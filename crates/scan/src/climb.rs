@@ -32,6 +32,8 @@ pub(crate) const COMMON: f64 = 0.5;
 const ALSO: f64 = 0.2;
 /// One of so many samples may hang on nothing, or on a word that is left from before.
 const LOOSE: usize = 8;
+/// With 64 samples a share is known to about this: it is not worth another search to find who holds the last of them.
+const FEW: f64 = 0.0625;
 /// Bytes a search may read however little is resident.
 const LEAST_READ: u64 = 64 << 20;
 
@@ -155,6 +157,15 @@ impl Begun<'_> {
         let reached = samples.filter(|id| before.is_none_or(|before| before.is_reached(*id)));
         reached.for_each(|id| wanted.insert(id));
         wanted
+    }
+
+    /// Whether of each type only so few samples hang on nothing that what can be told by all of them is as exact without those.
+    pub(crate) fn few_left(&self, tree: &Tree<'_>) -> bool {
+        self.climbs.iter().all(|climb| {
+            let samples = (0..climb.all.count_ones()).zip(&climb.nodes);
+            let left = samples.filter(|(_, node)| !tree.is_reached(node.slot.id));
+            climb.share(left.fold(0, |left, (number, _)| left | 1 << number)) <= FEW
+        })
     }
 
     /// Whether a good part of the samples of a type hangs on nothing.

@@ -128,7 +128,8 @@ fn holders(
         let none = Moved::default();
         let before = best.as_ref().filter(|_| !more_ways).map(|(tree, _)| tree);
         let wanted = begun.wanted(ground, before);
-        let tree = Tree::grow(ground, graph, wanted, (&stale, moved.as_ref().unwrap_or(&none)));
+        let few = |tree: &Tree<'_>| begun.few_left(tree);
+        let tree = Tree::grow(ground, graph, (wanted, &few), (&stale, moved.as_ref().unwrap_or(&none)));
         let loose = begun.loose(&tree);
         if loose && best.as_ref().is_some_and(|(before, _)| !begun.loose(before)) {
             // What was left out is all that holds them.

@@ -64,12 +64,13 @@ impl Tree<'_> {
 }
 
 impl<'g> Tree<'g> {
-    /// Searches until the ways to all of `wanted` are known, or everything was looked at; never from the first to the second of
-    /// `stale`, and through the new tables of those that `moved`.
+    /// Searches until the ways to all of `wanted` are known, or everything was looked at; it does not begin anew from other places
+    /// for what is left when that is `few`. Never from the first to the second of `stale`, and through the new tables of those that
+    /// `moved`.
     pub(crate) fn grow(
         ground: &Ground<'_, '_>,
         graph: &'g Graph,
-        wanted: Frontier,
+        (wanted, few): (Frontier, &dyn Fn(&Tree<'_>) -> bool),
         (stale, moved): (&FxHashSet<(u32, u32)>, &Moved),
     ) -> Self {
         let slots = ground.index.slots();
@@ -83,25 +84,26 @@ impl<'g> Tree<'g> {
         let [next, spare, met, later] = [(); 4].map(|()| Frontier::new(slots));
         let mut search =
             Search { ground, tree, next, spare, wanted, met, stale, moved, words: Words::Begins, later };
+        let is_over = |search: &Search<'_, '_, '_, '_>| search.is_over() || few(&search.tree);
         search.modules();
         search.run();
-        if search.is_over() {
+        if is_over(&search) {
             return search.tree;
         }
         let running = Running::find(ground);
         search.locals(&running);
         search.run();
-        if !search.is_over() {
+        if !is_over(&search) {
             search.locals(&running.waiting(ground));
             search.run();
         }
         for words in [Words::Own, Words::All] {
-            if !search.is_over() {
+            if !is_over(&search) {
                 search.go_on(words);
                 search.run();
             }
         }
-        if !search.is_over() {
+        if !is_over(&search) {
             search.frames(&running);
             search.run();
         }

@@ -25,7 +25,7 @@ const GUESS: Duration = Duration::from_millis(100);
 const CODE: Bytes = Bytes::from_mib(512);
 const CODE_NS_PER_KB: u64 = 900;
 const GUESS_NS_PER_KB: u64 = 450;
-const MORE: u32 = 4;
+const MORE: u32 = 2;
 /// The floor is the lowest size within so long.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Sizes remembered in a window.
@@ -290,8 +290,8 @@ mod tests {
                 budget.ended_at(KEY, share);
             }
         }
-        assert!((3..8).contains(&tries.len()), "{tries:?}");
-        assert!(tries.windows(2).all(|pair| pair[1].1 >= pair[0].1 * 3), "{tries:?}");
+        assert!((4..12).contains(&tries.len()), "{tries:?}");
+        assert!(tries.windows(2).all(|pair| pair[1].1 * 10 >= pair[0].1 * 18), "{tries:?}");
     }
 
     /// A trainer of a size that changes, and workers beside it; gives who was looked into, and when.
