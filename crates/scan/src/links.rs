@@ -130,6 +130,9 @@ impl Lead {
         let skip = types.skip() as u64;
         let (head, from, to) = if found.leads { found.pointers(WHOLE, types.version) } else { (0, 0, 0) };
         let is = |kind: Option<u64>| kind.is_some_and(|kind| found.address == kind || found.base == kind);
+        // Its last word is a number of 32 bits that no member tells (3.11 and later).
+        let numbered = is(special.function) && types.version >= Version(3, 11);
+        let to = if numbered { to.min((found.lead + found.basic).saturating_sub(8)) } else { to };
         let is_set = special.sets.into_iter().any(is);
         let table = match found.family() {
             Family::List => Container::List,
@@ -241,6 +244,7 @@ struct Special {
     sets: [Option<u64>; 2],
     weak: Option<u64>,
     code: Option<u64>,
+    function: Option<u64>,
 }
 
 /// How objects lead to others, by type.
@@ -259,6 +263,7 @@ impl Links {
             sets: ["PySet_Type", "PyFrozenSet_Type"].map(symbol),
             weak: symbol("_PyWeakref_RefType"),
             code: symbol("PyCode_Type"),
+            function: symbol("PyFunction_Type"),
         };
         Self {
             kinds: Vec::new(),

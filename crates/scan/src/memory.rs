@@ -90,9 +90,10 @@ pub struct PythonFacts {
 
 /// The symbols of libpython (or of a static executable) a scan can use. Only the first one matters for counting;
 /// the rest help to name frames and modules.
-pub const SYMBOLS: [&str; 7] = [
+pub const SYMBOLS: [&str; 8] = [
     "PyType_Type",
     "PyCode_Type",
+    "PyFunction_Type",
     "PyFrame_Type",
     "PyModule_Type",
     "_PyWeakref_RefType",

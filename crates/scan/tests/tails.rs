@@ -43,3 +43,29 @@ fn what_hangs_on_the_last_word_of_a_block_has_its_holder() {
         }
     }
 }
+
+/// The upper half of a function's last word was never written, and the lower one is a number: where both together are the address
+/// of something, that hangs on where it is held all the same.
+#[test]
+fn the_number_at_the_end_of_a_function_holds_nothing() {
+    for python in pythons() {
+        let (name, other) = (random_name("held"), random_name("other"));
+        let program = format!(
+            "{MALLINFO}
+def planted(): return [bytearray(3000) for _ in range(999)]
+{name} = [[[[planted()]]]]
+def {other}(): pass
+import types
+if sys.version_info >= (3, 11):
+    size = types.FunctionType.__basicsize__
+    ctypes.c_size_t.from_address(id({other}) + size - 8).value = id({name}[0][0][0][0])
+say(); wait()
+os._exit(0)
+"
+        );
+        let scan = Target::start(&python, &program).scan();
+        let held = scan.holders.iter().find(|held| held.name == "bytearray").unwrap();
+        let wanted = format!("<- list of 1 <- global {name} of module __main__");
+        assert!(held.text.ends_with(&wanted), "{}: {:?} {:?}", python.display(), held.text, held.doubt);
+    }
+}
