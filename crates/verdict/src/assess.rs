@@ -432,7 +432,7 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
         let no_fill = known.pass.is_none() || always;
         let beside = !filling || (e.across >= AGAINST_FILL && e.events >= AGAINST_FILL_EVENTS);
         // A floor that has surely stopped or slowed down is a fill or a warm-up that ends, whatever it lines up with.
-        odds.flat.max(odds.settled + odds.open) < SURELY_NOT && no_fill && beside
+        (e.steady || odds.flat.max(odds.settled + odds.open) < SURELY_NOT) && no_fill && beside
     };
     // After the first pass only what happens later can speak against a fill, if enough of it was seen.
     let after = known.pass.filter(|_| !filling).map_or(f64::NEG_INFINITY, |pass| pass);

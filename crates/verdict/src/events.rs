@@ -16,6 +16,14 @@ const ACROSS: f64 = 0.85;
 /// The later half of the events must bring at least this part, or it was a warm-up that evaluations happened in: a pace
 /// that stays brings half.
 const LATER: f64 = 0.35;
+/// Of events that keep as much each time the later half brings this part, at the least, where they are of equal number, ...
+const STEADY: f64 = 0.42;
+/// ... their mean is so many standard errors above nothing, ...
+const SURELY: f64 = 4.0;
+/// ... there are so many, ...
+const FEWEST_LATER: usize = 5;
+/// ... and no more of what they bring goes again than this leaves.
+const FALLS: f64 = 1.2;
 /// The mean of the jumps must be this many standard errors above nothing, with as few events as `FEWEST`.
 const SURE: f64 = 3.0;
 /// Of five events, so many must leave the floor higher.
@@ -34,11 +42,21 @@ pub(crate) struct EventGrowth {
     pub(crate) each: f64,
     /// Part of the growth that happened across events.
     pub(crate) across: f64,
+    /// Whether the later events keep as much as the earlier ones, beyond doubt: what fills a cache or a pool keeps ever less.
+    pub(crate) steady: bool,
 }
 
-/// What the floor does at the given places. `None` when there are too few, or it does not grow there.
+/// What the floor does at the given places. `None` when there are too few, or it does not grow there. Where the program's start
+/// takes several events, counted from the first of them after which it lines up.
 pub(crate) fn at_events(series: &Series, places: &[f64]) -> Option<EventGrowth> {
     let levels = levels(series.bins(), places);
+    let last = levels.len().saturating_sub(FEWEST_LATER + 1).min(levels.len() / 2);
+    lines_up(&levels)
+        .or_else(|| (1..=last).find_map(|from| lines_up(&levels[from..]).filter(|found| found.steady)))
+}
+
+/// The same of some stretches, all events between them counted.
+fn lines_up(levels: &[(f64, f64)]) -> Option<EventGrowth> {
     let events = levels.len().checked_sub(1).filter(|&n| n >= FEWEST)?;
     let mut jumps: Vec<f64> = levels.windows(2).map(|w| w[1].0 - w[0].1).collect();
     tame_largest(&mut jumps);
@@ -55,11 +73,16 @@ pub(crate) fn at_events(series: &Series, places: &[f64]) -> Option<EventGrowth> 
     let later: f64 = jumps[events / 2..].iter().sum();
     let mean = all / events as f64;
     let variance = jumps.iter().map(|j| (j - mean).powi(2)).sum::<f64>() / (events - 1) as f64;
-    if mean < SURE * (variance / events as f64).sqrt() {
+    let error = (variance / events as f64).sqrt();
+    if mean < SURE * error {
         return None;
     }
     let rose = jumps.iter().filter(|&&j| j > 0.0).count();
-    let found = EventGrowth { events, rose, each: all / events as f64, across: (all / grown).min(1.0) };
+    let lowest = jumps.iter().copied().fold(f64::INFINITY, f64::min);
+    let even = later >= STEADY * 2.0 * (1.0 - (events / 2) as f64 / events as f64) * all;
+    let sure = events >= FEWEST_LATER && mean >= SURELY * error && all <= FALLS * grown;
+    let steady = even && sure && lowest > between().fold(0.0, f64::max);
+    let found = EventGrowth { events, rose, each: mean, across: (all / grown).min(1.0), steady };
     (found.across >= ACROSS && later >= LATER * all && 5 * rose >= ROSE_OF_FIVE * events).then_some(found)
 }
 
@@ -147,6 +170,25 @@ mod tests {
         assert!(kept.is_some_and(|kept| (kept.each - 3.0).abs() < 0.1), "{kept:?}");
         let straight = at_events(&series(|x| 3.0f64.mul_add(x / 20.0, start(x))), &places);
         assert_eq!(straight, None, "growth that ignores evaluations");
+    }
+
+    #[test]
+    fn a_start_that_takes_several_evaluations_does_not_hide_what_each_keeps() {
+        let places: Vec<f64> = (1..14).map(|event| f64::from(event) * 14.0).collect();
+        let start = |x: f64| 90.0 * (1.0 - (-x / 15.0).exp());
+        let noise = |x: f64| 0.2 * (x * 1.7).sin();
+        let keeps = |each: f64| series(move |x| each.mul_add((x / 14.0).floor(), start(x) + noise(x)));
+        let kept = at_events(&keeps(3.0), &places);
+        assert!(kept.is_some_and(|kept| kept.steady && (kept.each - 3.0).abs() < 0.3), "{kept:?}");
+        assert_eq!(at_events(&keeps(0.0), &places), None, "nothing but the start");
+        let fills = |x: f64| 60.0 * (1.0 - 0.6f64.powf((x / 14.0).floor()));
+        assert_eq!(
+            at_events(&series(|x| fills(x) + start(x)), &places),
+            None,
+            "each keeps less than the one before"
+        );
+        let teeth = |x: f64| 8.0 * ((x / 14.0).floor() - x / 14.0);
+        assert_eq!(at_events(&series(teeth), &places), None, "what each brings goes before the next one");
     }
 
     #[test]
