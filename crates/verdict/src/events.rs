@@ -16,6 +16,8 @@ const ACROSS: f64 = 0.85;
 /// The later half of the events must bring at least this part, or it was a warm-up that evaluations happened in: a pace
 /// that stays brings half.
 const LATER: f64 = 0.35;
+/// A stretch that grows within itself by this part of what an event keeps belongs to the start.
+const STARTS: f64 = 0.3;
 /// Of events that keep as much each time the later half brings this part, at the least, where they are of equal number, ...
 const STEADY: f64 = 0.42;
 /// ... their mean is so many standard errors above nothing, ...
@@ -47,12 +49,22 @@ pub(crate) struct EventGrowth {
 }
 
 /// What the floor does at the given places. `None` when there are too few, or it does not grow there. Where the program's start
-/// takes several events, counted from the first of them after which it lines up.
+/// takes several events, counted from the first of them after it.
 pub(crate) fn at_events(series: &Series, places: &[f64]) -> Option<EventGrowth> {
     let levels = levels(series.bins(), places);
-    let last = levels.len().saturating_sub(FEWEST_LATER + 1).min(levels.len() / 2);
-    lines_up(&levels)
-        .or_else(|| (1..=last).find_map(|from| lines_up(&levels[from..]).filter(|found| found.steady)))
+    lines_up(&levels).map(|found| EventGrowth { steady: false, ..found }).or_else(|| {
+        let started = after_start(&levels)?;
+        lines_up(&levels[started..]).filter(|found| found.steady)
+    })
+}
+
+/// The first stretch that the program's start does not reach: the ones before it grow within themselves, as no evaluation can have them do.
+fn after_start(levels: &[(f64, f64)]) -> Option<usize> {
+    let half = levels.len() / 2;
+    let mut jumps: Vec<f64> = levels[half.saturating_sub(1)..].windows(2).map(|w| w[1].0 - w[0].1).collect();
+    let usual = quantile(&mut jumps, 0.5);
+    let last = levels[..half].iter().rposition(|l| l.1 - l.0 > STARTS * usual)?;
+    Some(last + 1)
 }
 
 /// The same of some stretches, all events between them counted.
