@@ -7,6 +7,7 @@ use crate::decide::{ABOVE_MISFIT, AFTER_START, LAST_QUARTER, Odds, START, Stand,
 use crate::events::{EventGrowth, at_events};
 use crate::evidence::{Evidence, Look, goes_on, rises_from};
 use crate::facts::Line;
+use crate::fall::{Fall, restarts};
 use crate::floor::{Floor, quantile};
 use crate::rest;
 use crate::series::{Bin, Series};
@@ -56,10 +57,12 @@ const END: usize = 3;
 /// Growth this likely keeps a curve inside its first pass undecided.
 const MAY_GROW: f64 = 0.3;
 
+/// After a fall so many samples must be seen.
+const FEWEST_AFTER_FALL: u64 = 30;
 /// A leak under a fill is looked for when so many passes were seen, ...
 const PASSES_UNDER_A_FILL: f64 = 1.9;
 /// ... and called from these odds on (natural logarithm: 20 to 1), because a fill that is over is what anybody expects, ...
-const SURELY_UNDER_A_FILL: f64 = 3.0;
+const SURELY: f64 = 3.0;
 /// ... where it adds this part of all that memory moved.
 const PART_UNDER_A_FILL: f64 = 0.03;
 
@@ -113,6 +116,10 @@ pub(crate) enum Because {
     MoreThanData,
     /// With the first pass left out, what comes after it leaks by itself.
     UnderTheFill,
+    /// It fell once, and what came after that leaks by itself.
+    AfterTheFall,
+    /// It rises as it did before it fell once.
+    MayFallAgain,
     /// Evaluations keep memory beyond the first.
     KeepsInEvaluation,
     /// Each of the processes that share a pass keeps what it meets: its curve bends by the ratio that makes.
@@ -194,8 +201,10 @@ impl Assessment {
 
 /// Judges a curve, its restarts included.
 pub(crate) fn assess(series: &Series, known: &Known) -> Assessment {
-    let cuts = cuts(series, known);
-    let Some(&last_cut) = cuts.last() else { return assess_life(series, known) };
+    let cuts = restarts(series, known.restarts, &known.restart_x);
+    let Some(&last_cut) = cuts.last() else {
+        return after_the_fall(assess_life(series, known), series, known);
+    };
     let mut edges = vec![0];
     edges.extend(&cuts);
     edges.push(series.bins().len());
@@ -223,37 +232,26 @@ pub(crate) fn assess(series: &Series, known: &Known) -> Assessment {
     main
 }
 
-/// Where the curve holds restarts: where it is told, else where it falls.
-fn cuts(series: &Series, known: &Known) -> Vec<usize> {
+/// What came after the one large fall of a curve, if it leaks by itself beyond doubt: beside the fall it looks small. Where it rose
+/// alike before, it may fall again.
+fn after_the_fall(seen: Assessment, series: &Series, known: &Known) -> Assessment {
+    let fall = Fall::of(&seen.floor).filter(|_| seen.group != Group::Leak);
+    let Some(fall) = fall else { return seen };
     let bins = series.bins();
-    if known.restart_x.is_empty() {
-        return if known.restarts > 0 { drops(series, known.restarts) } else { Vec::new() };
+    let from = bins.partition_point(|bin| bin.x() < fall.x);
+    let later = series.part(from, bins.len());
+    if later.samples() < FEWEST_AFTER_FALL {
+        return seen;
     }
-    let told = known.restart_x.iter().map(|at| bins.partition_point(|bin| bin.x_first < *at));
-    let mut cuts: Vec<usize> = told.filter(|cut| (1..bins.len()).contains(cut)).collect();
-    cuts.sort_unstable();
-    cuts.dedup();
-    cuts
-}
-
-/// Where the process came back smaller: the `count` largest falls of the floor, each at least a fifth of its range
-/// after the start. The floor, because the end of every spike is a fall of the raw curve.
-fn drops(series: &Series, count: usize) -> Vec<usize> {
-    let (floor, bins) = (Floor::of(series), series.bins());
-    let started = floor.y.iter().skip(floor.len() / 10).copied();
-    let range = started.clone().fold(f64::NEG_INFINITY, f64::max) - started.fold(f64::INFINITY, f64::min);
-    let mut falls: Vec<(f64, usize)> =
-        floor.y.windows(2).enumerate().map(|(i, w)| (w[0] - w[1], i)).filter(|f| f.0 > 0.2 * range).collect();
-    falls.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let steepest = |i: usize| {
-        let (a, b) = (floor.x[i.saturating_sub(1)], floor.x[(i + 2).min(floor.len() - 1)]);
-        let inside = (1..bins.len()).filter(|&k| (a..=b).contains(&bins[k].x()));
-        inside.max_by(|&p, &q| (bins[p - 1].last - bins[p].low).total_cmp(&(bins[q - 1].last - bins[q].low)))
-    };
-    let mut cuts: Vec<usize> = falls.iter().take(count).filter_map(|f| steepest(f.1)).collect();
-    cuts.sort_unstable();
-    cuts.dedup();
-    cuts
+    let found = assess_life(&later, known);
+    let by_shape = matches!(found.because, Because::Shapes | Because::UnderTheFill);
+    let surely = found.group == Group::Leak && found.goes_on.is_some_and(|odds| odds >= SURELY);
+    let after = Assessment { cut: from + found.cut, ..found };
+    match surely && by_shape {
+        true if fall.again => after.with(Group::TooEarly, Because::MayFallAgain),
+        true => after.with(Group::Leak, Because::AfterTheFall),
+        false => seen,
+    }
 }
 
 fn level(bins: &[Bin]) -> f64 {
@@ -357,7 +355,7 @@ fn under_the_fill(series: &Series, known: &Known) -> Option<Assessment> {
     }
     let seen = look(&later, &Known { pass: None, ..known.clone() });
     let leaks = seen.group == Group::Leak && seen.because == Because::Shapes;
-    let surely = leaks && seen.goes_on.is_some_and(|odds| odds >= SURELY_UNDER_A_FILL);
+    let surely = leaks && seen.goes_on.is_some_and(|odds| odds >= SURELY);
     let counts = seen.floor.range() >= PART_UNDER_A_FILL * range(bins);
     (surely && counts).then(|| Assessment { cut: from, ..seen }.with(Group::Leak, Because::UnderTheFill))
 }

@@ -140,13 +140,26 @@ pub(crate) fn forecast(
     let slowest = (rate - pace).max(rate * 0.01);
     // By the clock people count from now; by steps, from the first.
     let from = if clock.axis == Axis::Seconds { facts.last } else { 0.0 };
+    let steady = (x_at(rate + pace, waves.most), x_at(slowest, waves.height));
+    // About a parabola it does not stray as about a line.
+    let astray = facts.faster.map_or(astray, |faster| 2.0 * facts.noise / faster.pace);
+    let (at, (low, high)) = match &facts.faster {
+        Some(faster) => {
+            let takes = |above: f64| (limit - level - above).max(0.0);
+            let (soonest, _) = faster.between(takes(waves.most), beside.pace);
+            let (_, latest) = faster.between(takes(waves.height), beside.pace);
+            let at = facts.last + faster.takes(takes(waves.most), beside.pace);
+            (at, (facts.last + soonest, facts.last + latest))
+        }
+        None => (at, steady),
+    };
     Some(Forecast {
         limit_bytes: beside.limit.unwrap_or(limit),
         at_step: (clock.axis != Axis::Seconds).then_some(at),
         in_seconds: clock.seconds(at - facts.last),
-        low: (x_at(rate + pace, waves.most) - astray).max(facts.last) - from,
+        low: (low - astray).max(facts.last) - from,
         // The limit is met by a wave, and the next one may have to be waited for.
-        high: x_at(slowest, waves.height) + waves.apart + astray - from,
+        high: high + waves.apart + astray - from,
     })
 }
 
@@ -249,7 +262,7 @@ fn needs(seen: &Assessment, facts: &Facts, context: &Context, axis: Axis) -> Opt
         Group::Flat if facts.climb.is_some() && context.limit.is_some() => {
             peaks_by_the_end(facts, context, axis)
         }
-        Group::Flat => Some(facts.peak),
+        Group::Flat => Some(facts.peak + facts.climbs_still),
         // What they held before the first sample is theirs, and is in its level already.
         Group::Bounded => {
             let all = seen.filled.map_or(0.0, |filled| filled.all());
@@ -286,5 +299,7 @@ fn peaks_by_the_end(facts: &Facts, context: &Context, axis: Axis) -> Option<f64>
 /// A rise that goes on to the planned end of the run.
 fn by_the_end(facts: &Facts, context: &Context, axis: Axis) -> Option<f64> {
     let end = context.epochs? * pass(context, axis)?;
-    (end > facts.last).then(|| facts.alive().rate.mul_add(end - facts.last, facts.peak))
+    let ahead = end - facts.last;
+    let rises = facts.faster.map_or(facts.alive().rate * ahead, |faster| faster.rises(ahead));
+    (ahead > 0.0).then_some(facts.peak + rises)
 }

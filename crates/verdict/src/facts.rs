@@ -7,6 +7,7 @@ use crate::assess::{Assessment, Because};
 use crate::climb::Climb;
 use crate::decide::AFTER_START;
 use crate::evidence::rises_from;
+use crate::faster::Faster;
 use crate::floor::{Floor, quantile};
 use crate::rest;
 use crate::series::{Bin, Series};
@@ -77,6 +78,8 @@ pub(crate) struct Facts {
     pub(crate) rests: Option<f64>,
     /// By how much the growth strays from its line, as a variance for each x: what comes at random does not come at one pace.
     pub(crate) strays: f64,
+    /// How it goes on if it gets ever faster.
+    pub(crate) faster: Option<Faster>,
     /// Where growth ended and the level it ended at.
     pub(crate) knee: Option<(f64, f64)>,
     /// Whether it grew at one pace and stopped at once.
@@ -93,6 +96,10 @@ pub(crate) struct Facts {
     /// The highest of them over the floor, and where each wave begins.
     pub(crate) peak_most: f64,
     pub(crate) wave_x: Vec<f64>,
+    /// Whether the last wave is not over.
+    pub(crate) wave_open: bool,
+    /// How high the last wave is, if it is higher than all others and still climbs: it may climb as much again.
+    pub(crate) climbs_still: f64,
     /// Peaks that get higher over a floor that stays.
     pub(crate) climb: Option<Climb>,
 }
@@ -121,7 +128,7 @@ impl Facts {
             .filled
             .filter(|_| seen.group == Group::Bounded)
             .map_or(growth, |filled| in_first_pass(&filled, &points, growth));
-        let Waves { peaks, begin: wave_x, tops, height: peak_height, most: peak_most } =
+        let Waves { peaks, begin: wave_x, tops, height: peak_height, most: peak_most, climbs } =
             Waves::of(series, seen);
         let climb = Climb::of(&tops).filter(|_| seen.group == Group::Flat);
         Self {
@@ -135,6 +142,7 @@ impl Facts {
             growth,
             strays: strays(&part, &growth, seen.floor.noise),
             since_pass: None,
+            faster: Faster::of(&part).filter(|_| rests.is_none() && knee.is_none()),
             rests,
             knee,
             sharp: part.len() >= FEWEST_IN_PACE
@@ -149,6 +157,8 @@ impl Facts {
             waves: wave_x.len(),
             peak_height,
             peak_most,
+            wave_open: wave_x.len() > tops.len(),
+            climbs_still: climbs,
             wave_x,
             climb,
         }
@@ -369,6 +379,8 @@ struct Waves {
     /// Typical and highest height over the floor.
     height: f64,
     most: f64,
+    /// How high the last one is, if it climbs to the end of the curve, and above all others.
+    climbs: f64,
 }
 
 impl Waves {
@@ -410,13 +422,37 @@ impl Waves {
         let runs = over.chunk_by(|a, b| above(a) == above(b)).filter(|run| above(&run[0]));
         let begin = runs.clone().map(|run| run[0].0).collect();
         let end = over.last().map_or(0.0, |last| last.0);
+        let climbs = runs
+            .clone()
+            .next_back()
+            .filter(|run| climbs(run, end))
+            .and_then(|run| run.last())
+            .map(|last| last.1);
         let over_by_now = runs.filter(|run| run.last().is_some_and(|last| last.0 < end));
         let tops = over_by_now.filter_map(|run| run.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)));
-        let tops = tops.collect();
+        let tops: Vec<(f64, f64)> = tops.collect();
+        let others = tops.iter().map(|top| top.1).fold(0.0, f64::max);
+        let climbs = climbs.filter(|height| *height > others).unwrap_or_default();
         let mut high: Vec<f64> = over.iter().filter(|o| above(o)).map(|o| o.1).collect();
         let height = if high.is_empty() { 0.0 } else { quantile(&mut high, 0.5) };
-        Self { peaks: high.len(), begin, tops, height, most: high.iter().copied().fold(0.0, f64::max) }
+        Self {
+            peaks: high.len(),
+            begin,
+            tops,
+            height,
+            most: high.iter().copied().fold(0.0, f64::max),
+            climbs,
+        }
     }
+}
+
+/// Samples in which a wave is seen to climb.
+const CLIMBING: usize = 3;
+
+/// Whether a wave climbs to the end of the curve, each of its last samples above the one before.
+fn climbs(wave: &[(f64, f64)], end: f64) -> bool {
+    let last = wave.get(wave.len().saturating_sub(CLIMBING)..).unwrap_or_default();
+    last.len() == CLIMBING && last[CLIMBING - 1].0 >= end && last.windows(2).all(|pair| pair[0].1 < pair[1].1)
 }
 
 /// ... and at least this part of the highest one: beside it, less is a crumb.

@@ -274,6 +274,9 @@ impl Judge {
             seen = seen.bare_of(Group::Flat, Because::NothingMoves);
             facts = Facts::of(&part, &seen);
         }
+        if self.life == Life::Ended {
+            facts.climbs_still = 0.0;
+        }
         let first = pass(&self.context, self.axis).filter(|pass| *pass < facts.last);
         if let Some(pass) = first.filter(|_| seen.because == Because::InsideFirstPass) {
             facts.part_at(pass, &seen.floor);

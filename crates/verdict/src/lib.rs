@@ -20,6 +20,8 @@ mod ebb;
 mod events;
 mod evidence;
 mod facts;
+mod fall;
+mod faster;
 mod fleet;
 mod floor;
 mod gaps;

@@ -23,11 +23,18 @@ impl Story<'_> {
         if self.kind.group() != crate::Group::Flat && paced {
             lines.push(format!("while it grew, it grew by {}", self.rate_between()));
         }
+        if let Some(faster) = f.faster.filter(|_| paced && self.kind.group() != crate::Group::Flat) {
+            lines.push(format!("it gets faster: {} at its end", self.rate(faster.pace)));
+        }
         if self.counts_peaks() {
             lines.push("the curve counts the highest level so far: it can't fall, so that nothing came back says nothing, and what comes and goes below it is not seen".to_owned());
         }
         lines.extend(self.knee_line());
         lines.extend(self.restart_line());
+        if matches!(self.seen.because, Because::AfterTheFall | Because::MayFallAgain) {
+            let place = self.place(self.facts.first);
+            lines.push(format!("memory came down once, by {place}: what was before that is left out"));
+        }
         lines.extend(self.pass_line());
         lines.extend(self.dealt_out_line());
         lines.extend(self.fill_line());

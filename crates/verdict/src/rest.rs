@@ -6,15 +6,13 @@
 use crate::decide::PLATEAU;
 use crate::floor::Floor;
 
-/// The shortest rest, in points of the floor.
+/// The shortest rest, in points of the floor: what a rise adds is looked at over stretches of this length.
 const SHORTEST: usize = 3;
-/// The rise before it is this many times as long, at the least, ...
-const LONGER: usize = 3;
-/// ... and at least so many stretches of its length were seen in it.
-const LOOKS: usize = 8;
-/// Less than this part of what such a stretch adds is a rest, ...
+/// At least so many stretches of it were seen before the rest.
+const LOOKS: usize = 3;
+/// Less than this part of what its own length should add is a rest, ...
 const RESTS: f64 = 0.2;
-/// ... where none before it added less than this part.
+/// ... where no stretch before it added less than this part.
 const NEVER_LESS: f64 = 0.6;
 
 /// Where the rest at the end of a rise begins that is alive from place `from` (0..1) on.
@@ -22,18 +20,19 @@ pub(crate) fn at_end(floor: &Floor, from: f64) -> Option<f64> {
     let first = floor.unit().partition_point(|u| *u < from);
     let y = floor.y.get(first..)?;
     let longest = (PLATEAU * floor.len() as f64) as usize;
-    let begins =
-        (SHORTEST..=longest).rev().filter_map(|length| y.len().checked_sub(length + 1).zip(Some(length)));
-    let mut rests = begins.filter(|(begin, length)| begin >= &(LONGER * length) && rests(y, *begin, *length));
-    rests.next().and_then(|(begin, _)| floor.x.get(first + begin).copied())
+    let begins = (SHORTEST..=longest).rev().filter_map(|length| y.len().checked_sub(length + 1));
+    let begin = begins.into_iter().find(|begin| rests(y, *begin))?;
+    floor.x.get(first + begin).copied()
 }
 
-/// Whether the last `length` steps from `begin` on add little beside every stretch of that length before them.
-fn rests(y: &[f64], begin: usize, length: usize) -> bool {
-    let added: Vec<f64> = (0..=begin - length).map(|at| y[at + length] - y[at]).collect();
-    let usual = added.iter().sum::<f64>() / added.len() as f64;
+/// Whether what comes from `begin` on adds little beside every stretch before it.
+fn rests(y: &[f64], begin: usize) -> bool {
+    let added: Vec<f64> = y[..=begin].windows(SHORTEST + 1).map(|w| w[SHORTEST] - w[0]).collect();
+    let usual = added.iter().sum::<f64>() / added.len().max(1) as f64;
     let least = added.iter().copied().fold(f64::INFINITY, f64::min);
-    added.len() >= LOOKS && least > NEVER_LESS * usual && y[begin + length] - y[begin] < RESTS * usual
+    let last = y.len() - 1;
+    let should = usual * (last - begin) as f64 / SHORTEST as f64;
+    added.len() >= LOOKS && least > NEVER_LESS * usual && y[last] - y[begin] < RESTS * should
 }
 
 #[cfg(test)]
@@ -62,7 +61,7 @@ mod tests {
 
     #[test]
     fn too_short_a_rise_tells_of_no_rest() {
-        assert_eq!(at_end(&floor(|i| i.clamp(28, 33) as f64), 0.75), None);
+        assert_eq!(at_end(&floor(|i| i.clamp(29, 33) as f64), 0.8), None);
         let few = Floor { x: vec![0.0, 1.0, 2.0], y: vec![0.0, 1.0, 1.0], ..Floor::default() };
         assert_eq!(at_end(&few, 0.0), None);
     }

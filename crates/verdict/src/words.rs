@@ -211,7 +211,12 @@ impl Story<'_> {
         let (f, floor) = (self.facts, size(self.facts.end));
         let height = size(f.peak_height);
         if f.waves == 1 {
-            return format!("spikes: the floor stays at {floor}; one peak of about {height} came and went");
+            let what = match (f.wave_open, f.climbs_still > 0.0) {
+                (false, _) => "came and went",
+                (true, false) => "came at the end and is not over",
+                (true, true) => "came at the end and still climbs",
+            };
+            return format!("spikes: the floor stays at {floor}; one peak of about {height} {what}");
         }
         let peaks = number(f.waves as f64);
         let at = self.periods.peaks_at().map(|name| format!(", at {name}s")).unwrap_or_default();
@@ -470,6 +475,8 @@ impl Because {
             Self::OnePass => "one pass is all there will be, and growth follows it",
             Self::MoreThanData => "each example keeps more than the largest one decodes to",
             Self::UnderTheFill => "with the first pass left out, what comes after it leaks by itself",
+            Self::AfterTheFall => "with what came before its one large fall left out, it leaks by itself",
+            Self::MayFallAgain => "it rises as it did before it fell once, and may fall again",
             Self::KeepsInEvaluation => "evaluations keep memory too, and they touch no new training example",
             Self::DealtOut => "each pass adds what processes that share it and keep what they meet must add",
             Self::MayBeDealtOut => {
