@@ -262,7 +262,7 @@ fn needs(seen: &Assessment, facts: &Facts, context: &Context, axis: Axis) -> Opt
         Group::Flat if facts.climb.is_some() && context.limit.is_some() => {
             peaks_by_the_end(facts, context, axis)
         }
-        Group::Flat => Some(facts.peak + facts.climbs_still),
+        Group::Flat => Some(facts.peak + facts.last_wave.to_come()),
         // What they held before the first sample is theirs, and is in its level already.
         Group::Bounded => {
             let all = seen.filled.map_or(0.0, |filled| filled.all());

@@ -96,10 +96,8 @@ pub(crate) struct Facts {
     /// The highest of them over the floor, and where each wave begins.
     pub(crate) peak_most: f64,
     pub(crate) wave_x: Vec<f64>,
-    /// Whether the last wave is not over.
-    pub(crate) wave_open: bool,
-    /// How high the last wave is, if it is higher than all others and still climbs: it may climb as much again.
-    pub(crate) climbs_still: f64,
+    /// How the last wave ended.
+    pub(crate) last_wave: LastWave,
     /// Peaks that get higher over a floor that stays.
     pub(crate) climb: Option<Climb>,
 }
@@ -128,7 +126,7 @@ impl Facts {
             .filled
             .filter(|_| seen.group == Group::Bounded)
             .map_or(growth, |filled| in_first_pass(&filled, &points, growth));
-        let Waves { peaks, begin: wave_x, tops, height: peak_height, most: peak_most, climbs } =
+        let Waves { peaks, begin: wave_x, tops, height: peak_height, most: peak_most, last: last_wave } =
             Waves::of(series, seen);
         let climb = Climb::of(&tops).filter(|_| seen.group == Group::Flat);
         Self {
@@ -142,7 +140,7 @@ impl Facts {
             growth,
             strays: strays(&part, &growth, seen.floor.noise),
             since_pass: None,
-            faster: Faster::of(&part).filter(|_| rests.is_none() && knee.is_none()),
+            faster: faster(&part, seen.floor.noise).filter(|_| rests.is_none() && knee.is_none()),
             rests,
             knee,
             sharp: part.len() >= FEWEST_IN_PACE
@@ -157,8 +155,7 @@ impl Facts {
             waves: wave_x.len(),
             peak_height,
             peak_most,
-            wave_open: wave_x.len() > tops.len(),
-            climbs_still: climbs,
+            last_wave,
             wave_x,
             climb,
         }
@@ -231,6 +228,24 @@ pub(crate) struct ToCome {
     pub(crate) apart: f64,
 }
 
+/// How the last wave of a curve ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum LastWave {
+    #[default]
+    Over,
+    /// The curve ended before it did.
+    Open,
+    /// It is so much above the floor, more than any other, and climbs to the end of the curve: it may climb as much again.
+    Climbs(f64),
+}
+
+impl LastWave {
+    /// By how much it may still climb.
+    pub(crate) fn to_come(self) -> f64 {
+        if let Self::Climbs(height) = self { height } else { 0.0 }
+    }
+}
+
 /// Stretches that growth is compared over: long enough for noise to matter little, and several of them.
 const STRAY_STRETCHES: usize = 6;
 
@@ -246,6 +261,12 @@ fn strays(points: &[(f64, f64)], line: &Line, noise: f64) -> f64 {
         return 0.0;
     }
     (sum - count * 2.0 * noise.powi(2)).max(0.0) / length
+}
+
+/// How a rise goes on that gets faster beyond what comes at random.
+fn faster(points: &[(f64, f64)], noise: f64) -> Option<Faster> {
+    let (found, rest) = Faster::of(points)?;
+    found.is_no_chance(strays(&rest, &Line::default(), noise)).then_some(found)
 }
 
 /// The first sample after a jump that is near `x`: the one that parts lower from higher samples best.
@@ -379,8 +400,7 @@ struct Waves {
     /// Typical and highest height over the floor.
     height: f64,
     most: f64,
-    /// How high the last one is, if it climbs to the end of the curve, and above all others.
-    climbs: f64,
+    last: LastWave,
 }
 
 impl Waves {
@@ -422,27 +442,21 @@ impl Waves {
         let runs = over.chunk_by(|a, b| above(a) == above(b)).filter(|run| above(&run[0]));
         let begin = runs.clone().map(|run| run[0].0).collect();
         let end = over.last().map_or(0.0, |last| last.0);
-        let climbs = runs
-            .clone()
-            .next_back()
-            .filter(|run| climbs(run, end))
-            .and_then(|run| run.last())
-            .map(|last| last.1);
+        let climbs = runs.clone().next_back().filter(|run| climbs(run, end)).and_then(|run| run.last());
+        let climbs = climbs.map_or(0.0, |last| last.1);
+        let waves = runs.clone().count();
         let over_by_now = runs.filter(|run| run.last().is_some_and(|last| last.0 < end));
         let tops = over_by_now.filter_map(|run| run.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)));
         let tops: Vec<(f64, f64)> = tops.collect();
         let others = tops.iter().map(|top| top.1).fold(0.0, f64::max);
-        let climbs = climbs.filter(|height| *height > others).unwrap_or_default();
+        let last = match (tops.len() < waves, climbs > others) {
+            (true, true) => LastWave::Climbs(climbs),
+            (true, false) => LastWave::Open,
+            (false, _) => LastWave::Over,
+        };
         let mut high: Vec<f64> = over.iter().filter(|o| above(o)).map(|o| o.1).collect();
         let height = if high.is_empty() { 0.0 } else { quantile(&mut high, 0.5) };
-        Self {
-            peaks: high.len(),
-            begin,
-            tops,
-            height,
-            most: high.iter().copied().fold(0.0, f64::max),
-            climbs,
-        }
+        Self { peaks: high.len(), begin, tops, height, most: high.iter().copied().fold(0.0, f64::max), last }
     }
 }
 

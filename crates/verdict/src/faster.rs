@@ -10,6 +10,8 @@ use crate::facts::Line;
 const FEWEST: usize = 8;
 /// The bend must be this many standard errors above nothing; neighbours are no independent points.
 const SURE: f64 = 4.0;
+/// ... and the paces of both halves so many of what chance makes of them apart.
+const CHANCE: f64 = 3.0;
 /// The pace of the end must be this many times that of the middle.
 const WORTH: f64 = 1.25;
 /// By so much a pace grows from one quarter to the next, at the least, and at the most: one that began with nothing grew by any factor.
@@ -22,35 +24,45 @@ pub(crate) struct Faster {
     /// Its pace at the end of the curve, and by how much that grows with each x, halved.
     pub(crate) pace: f64,
     bend: f64,
+    /// Half of how far it was seen.
+    half: f64,
     /// What it comes to if it goes on to grow in proportion to itself: the pace at the end, and in which x that grows by a factor of e.
     doubling: (f64, f64),
 }
 
 impl Faster {
-    /// What the points of a rise tell; nothing where a line does as well.
-    pub(crate) fn of(points: &[(f64, f64)]) -> Option<Self> {
+    /// What the points of a rise tell; nothing where a line does as well. With it, how far each is from the parabola.
+    pub(crate) fn of(points: &[(f64, f64)]) -> Option<(Self, Vec<(f64, f64)>)> {
         let (first, last) = (points.first()?.0, points.last()?.0);
         let (half, n) = ((last - first) / 2.0, points.len() as f64);
         if points.len() < FEWEST || half <= 0.0 {
             return None;
         }
-        // In u = -1..1 the parabola is nearly orthogonal to the line, which keeps the sums exact.
-        let u = |x: f64| (x - first) / half - 1.0;
-        let sums = points.iter().fold([0.0; 8], |[s1, s2, s3, s4, y0, y1, y2, _], (x, y)| {
-            let u = u(*x);
-            [s1 + u, s2 + u * u, s3 + u.powi(3), s4 + u.powi(4), y0 + y, y1 + u * y, y2 + u * u * y, 0.0]
+        // In -1..1 the parabola is nearly orthogonal to the line, which keeps the sums exact.
+        let place = |x: f64| (x - first) / half - 1.0;
+        let sums = points.iter().fold([0.0; 7], |[s1, s2, s3, s4, y0, y1, y2], (x, y)| {
+            let u = place(*x);
+            [s1 + u, s2 + u * u, s3 + u.powi(3), s4 + u.powi(4), y0 + y, y1 + u * y, y2 + u * u * y]
         });
-        let [s1, s2, s3, s4, y0, y1, y2, _] = sums;
+        let [s1, s2, s3, s4, y0, y1, y2] = sums;
         let minor = [s2 * s4 - s3 * s3, s1 * s4 - s2 * s3, s1 * s3 - s2 * s2];
         let all = n * minor[0] - s1 * minor[1] + s2 * minor[2];
-        let a = (y0 * minor[0] - s1 * (y1 * s4 - s3 * y2) + s2 * (y1 * s3 - s2 * y2)) / all;
-        let b = (n * (y1 * s4 - s3 * y2) - y0 * minor[1] + s2 * (s1 * y2 - y1 * s2)) / all;
-        let c = (n * (s2 * y2 - y1 * s3) - s1 * (s1 * y2 - y1 * s2) + y0 * minor[2]) / all;
-        let misses: f64 = points.iter().map(|(x, y)| (y - a - u(*x) * (b + c * u(*x))).powi(2)).sum();
+        let level = (y0 * minor[0] - s1 * (y1 * s4 - s3 * y2) + s2 * (y1 * s3 - s2 * y2)) / all;
+        let slope = (n * (y1 * s4 - s3 * y2) - y0 * minor[1] + s2 * (s1 * y2 - y1 * s2)) / all;
+        let bend = (n * (s2 * y2 - y1 * s3) - s1 * (s1 * y2 - y1 * s2) + y0 * minor[2]) / all;
+        let off = |x: f64, y: f64| y - level - place(x) * (slope + bend * place(x));
+        let rest: Vec<(f64, f64)> = points.iter().map(|(x, y)| (*x, off(*x, *y))).collect();
+        let misses: f64 = rest.iter().map(|(_, off)| off.powi(2)).sum();
         let error = (misses / (n - 3.0) * (n * s2 - s1 * s1) / all).sqrt();
-        let (end, middle) = (2.0f64.mul_add(c, b), b);
-        let sure = all.is_finite() && c > SURE * error && end > WORTH * middle && end > 0.0;
-        sure.then(|| Self { pace: end / half, bend: c / (half * half), doubling: doubling(points) })
+        let (end, middle) = (2.0f64.mul_add(bend, slope), slope);
+        let sure = all.is_finite() && bend > SURE * error && end > WORTH * middle && end > 0.0;
+        let found = Self { pace: end / half, bend: bend / (half * half), half, doubling: doubling(points) };
+        sure.then_some((found, rest))
+    }
+
+    /// Whether the paces of its two halves differ by more than what comes at random makes of them, by the variance of that for each x.
+    pub(crate) fn is_no_chance(&self, strays: f64) -> bool {
+        2.0 * self.bend * self.half > CHANCE * (2.0 * strays / self.half).sqrt()
     }
 
     /// By how much it rises in so many x from its end.
@@ -105,7 +117,7 @@ mod tests {
             (Box::new(|x: f64| x.powi(3)), Box::new(f64::cbrt)),
             (Box::new(|x: f64| (x / 900.0).exp()), Box::new(|y: f64| 900.0 * y.ln())),
         ] {
-            let found = Faster::of(&points(&rise)).unwrap();
+            let (found, _) = Faster::of(&points(&rise)).unwrap();
             for times in [1.5, 3.0] {
                 let ahead = (times - 1.0) * rise(last);
                 let truth = inverse(times * rise(last)) - last;
@@ -119,7 +131,7 @@ mod tests {
                 assert!((found.rises(takes) / ahead - 1.0).abs() < 1e-9);
             }
         }
-        let found = Faster::of(&points(|x| x * x)).unwrap();
+        let (found, _) = Faster::of(&points(|x| x * x)).unwrap();
         assert!(
             (found.takes(3.0 * last * last, 0.0) / last - 1.0).abs() < 1e-6,
             "twice as far is four times as high"
@@ -128,12 +140,12 @@ mod tests {
 
     #[test]
     fn a_line_a_bend_and_noise_are_not_faster() {
-        assert_eq!(Faster::of(&points(|x| 3.0 * x)), None);
-        assert_eq!(Faster::of(&points(f64::sqrt)), None);
+        assert!(Faster::of(&points(|x| 3.0 * x)).is_none());
+        assert!(Faster::of(&points(f64::sqrt)).is_none());
         let wobble = |x: f64| (x * 12.9898).sin() * 400.0;
-        assert_eq!(Faster::of(&points(|x| 3.0 * x + wobble(x))), None);
-        assert_eq!(Faster::of(&[(0.0, 1.0); 40]), None, "all at one place");
-        assert_eq!(Faster::of(&[]), None);
+        assert!(Faster::of(&points(|x| 3.0 * x + wobble(x))).is_none());
+        assert!(Faster::of(&[(0.0, 1.0); 40]).is_none(), "all at one place");
+        assert!(Faster::of(&[]).is_none());
         assert!(Faster::of(&points(|_| f64::NAN)).is_none());
     }
 }

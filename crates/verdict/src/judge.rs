@@ -7,7 +7,7 @@ use crate::assess::{Assessment, Because, Known, LEAST_RISE, OF_PAGES, PASSES, as
 use crate::budget::{Beside, Clock, Fill, fill, forecast, outcome, pass, pass_steps};
 use crate::confidence::confidence;
 use crate::decide::PLATEAU;
-use crate::facts::Facts;
+use crate::facts::{Facts, LastWave};
 use crate::floor::Floor;
 use crate::gaps::{Asleep, Gaps};
 use crate::killed::Death;
@@ -274,8 +274,8 @@ impl Judge {
             seen = seen.bare_of(Group::Flat, Because::NothingMoves);
             facts = Facts::of(&part, &seen);
         }
-        if self.life == Life::Ended {
-            facts.climbs_still = 0.0;
+        if self.life == Life::Ended && facts.last_wave != LastWave::Over {
+            facts.last_wave = LastWave::Open;
         }
         let first = pass(&self.context, self.axis).filter(|pass| *pass < facts.last);
         if let Some(pass) = first.filter(|_| seen.because == Because::InsideFirstPass) {

@@ -5,7 +5,7 @@
 
 use crate::assess::{Assessment, Because};
 use crate::budget::{Beside, Fill, pass};
-use crate::facts::Facts;
+use crate::facts::{Facts, LastWave};
 use crate::periods::{Periods, evaluations};
 use crate::phrases::{counted, duration, number, size};
 use crate::shapes::Shape;
@@ -211,10 +211,10 @@ impl Story<'_> {
         let (f, floor) = (self.facts, size(self.facts.end));
         let height = size(f.peak_height);
         if f.waves == 1 {
-            let what = match (f.wave_open, f.climbs_still > 0.0) {
-                (false, _) => "came and went",
-                (true, false) => "came at the end and is not over",
-                (true, true) => "came at the end and still climbs",
+            let what = match f.last_wave {
+                LastWave::Over => "came and went",
+                LastWave::Open => "came at the end and is not over",
+                LastWave::Climbs(_) => "came at the end and still climbs",
             };
             return format!("spikes: the floor stays at {floor}; one peak of about {height} {what}");
         }
