@@ -8,14 +8,14 @@ use crate::agree::Way;
 use crate::diff::{DrawnFrom, Grown};
 use crate::frames::ByFrame;
 use crate::frontier::Frontier;
-use crate::index::{Index, Slot, object_of};
+use crate::index::{Index, Slot, object_of, owner_of};
 use crate::links::Links;
 use crate::path::{Namer, Top};
 use crate::presample::{self, Samples, kinds_of};
 use crate::reader::{Reader, Resident};
 use crate::report::{Holders, TypeGrowth};
 use crate::totals::SMALL;
-use crate::tree::Tree;
+use crate::tree::{Tree, is_foreign};
 use crate::types::{Type, Types};
 use crate::ways::Ways;
 use crate::{Settings, TypeUse};
@@ -34,6 +34,8 @@ const ALSO: f64 = 0.2;
 const LOOSE: usize = 8;
 /// With 64 samples a share is known to about this: it is not worth another search to find who holds the last of them.
 const FEW: f64 = 0.0625;
+/// Samples that hang on one word are many from here on.
+const MANY: usize = 4;
 /// Bytes a search may read however little is resident.
 const LEAST_READ: u64 = 64 << 20;
 
@@ -185,6 +187,28 @@ impl Begun<'_> {
         })
     }
 
+    /// Words of the memory of one type that lead into that of another, and that many samples of a type hang on: each as the block that
+    /// has it and the one it only seems to hold. What really holds another's memory, as a parameter its gradient, holds its own; one
+    /// word that all of a graph hangs on was left from before the graph was there.
+    pub(crate) fn strange(&self, ground: &Ground<'_, '_>, ways: &Ways) -> Vec<(u32, u32)> {
+        let owner = |id: u32| object_of(ground.index.tag(id)).or_else(|| owner_of(ground.index.tag(id)));
+        let strange = |(low, above): &(u32, u32)| is_foreign(ground.index, *low, owner(*above));
+        let mut all = Vec::new();
+        for climb in &self.climbs {
+            let count = climb.all.count_ones() as usize;
+            let mut through: FxHashMap<(u32, u32), usize> = FxHashMap::default();
+            for node in climb.nodes.iter().take(count) {
+                ways.up(node.slot.id)
+                    .filter(strange)
+                    .for_each(|(low, above)| *through.entry((above, low)).or_default() += 1);
+            }
+            let many = |held: &usize| *held >= MANY && held * LOOSE > count;
+            all.extend(through.into_iter().filter(|(_, held)| many(held)).map(|(word, _)| word));
+        }
+        all.sort_unstable();
+        all
+    }
+
     /// The samples whose ways go through one of some words, where they are few of every type's: then it is not worth to look for
     /// other ways.
     pub(crate) fn few_through(&self, ways: &Ways, words: &FxHashSet<(u32, u32)>) -> Option<FxHashSet<u32>> {
@@ -220,16 +244,17 @@ impl Begun<'_> {
             climb.cut = tree.cut || ways.cut;
             ascend(ground, (tree, ways), climb);
         }
-        let mut newer = None;
-        let mut report = |(chosen, climb): (&Chosen<'_>, &Climb)| {
+        let report = |(chosen, climb): (&Chosen<'_>, &Climb)| {
             let mut holders = report(ground, chosen, climb);
             if climb.is_unheld() {
-                let name = newer.get_or_insert_with(|| crate::newer::newer(ground));
-                name.iter().for_each(|name| holders.doubt = came(name));
+                let kinds = kinds_of(ground.types, std::iter::once(chosen.row)).concat();
+                crate::newer::newer((ground, tree, &kinds))
+                    .iter()
+                    .for_each(|name| holders.doubt = came(name));
             }
             holders
         };
-        self.chosen.iter().zip(&self.climbs).map(&mut report).collect()
+        self.chosen.iter().zip(&self.climbs).map(report).collect()
     }
 }
 
@@ -421,7 +446,7 @@ fn doubt(climb: &Climb, most: Option<(&Top, u64)>, common: bool) -> String {
         }
         None if climb.cut => format!("no name that leads to them was found{budget}"),
         None => "no name leads to them: perhaps garbage that waits to be collected (`lowtide squeeze` tells), or native \
-                 code keeps them"
+                 code keeps them, or what holds them changed while the scan went on"
             .to_owned(),
     }
 }

@@ -31,7 +31,7 @@ const CLIMB_READS: u64 = 4;
 
 /// Searches for ways up, at most: one more whenever a way turns out to go through a word that is left from before.
 const SEARCHES: usize = 4;
-/// Searches that turn out to go through hashes, which are made again without those.
+/// Searches that turn out to go through hashes, or one strange word, which are made again without those.
 const HASHES: usize = 4;
 /// Times that containers are looked at again: one may move once more meanwhile.
 const LOOKS: usize = 2;
@@ -136,7 +136,8 @@ fn holders(
             break;
         }
         let ways = begun.ways(ground, &tree, settings.levels);
-        let seeming = ways.hashes();
+        let mut seeming = ways.hashes();
+        seeming.extend(begun.strange(ground, &ways));
         if !seeming.is_empty() && hashes < HASHES {
             // Not a holder at all, whatever is found instead.
             (searches, hashes) = (searches - 1, hashes + 1);

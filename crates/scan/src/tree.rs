@@ -44,6 +44,15 @@ impl Tree<'_> {
         }
     }
 
+    /// What an object led to when it was read.
+    pub(crate) fn led_to(&self, id: u32) -> Vec<u32> {
+        let mut below = Vec::new();
+        let mut cursors = Cursors::default();
+        self.graph
+            .below((id, What::Object), (Words::All, |_| true), &mut cursors, |target| below.push(target));
+        below
+    }
+
     /// By what a frame holds the block, if one does.
     pub(crate) fn frame(&self, id: u32) -> Option<ByFrame> {
         self.frames.get(&id).copied()
@@ -281,6 +290,6 @@ fn spaces_of(ground: &Ground<'_, '_>, spaces: &[u64]) -> Vec<u64> {
 /// Why: native memory is met from anywhere, by a word that is left from before or by chance, and the records of a large C++ library
 /// all lead to each other. Who owns a block was found with more care (`claims.rs`), and there a block of the owner's, or the owner,
 /// leads to each of its blocks.
-fn is_foreign(index: &Index, below: u32, by: Option<u32>) -> bool {
+pub(crate) fn is_foreign(index: &Index, below: u32, by: Option<u32>) -> bool {
     owner_of(index.tag(below)).is_some_and(|owner| by != Some(owner))
 }

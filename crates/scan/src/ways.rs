@@ -137,6 +137,12 @@ impl Ways {
         self.above(id).or_else(|| self.skipped.get(&id).map(|slot| (*slot, 0)))
     }
 
+    /// Each block on the way of one, with the one above it.
+    pub(crate) fn up(&self, id: u32) -> impl Iterator<Item = (u32, u32)> {
+        let up = std::iter::successors(Some(id), |low| self.next(*low).map(|(slot, _)| slot.id));
+        up.take(LONGEST).filter_map(|low| Some((low, self.above(low)?.0.id)))
+    }
+
     /// Whether the way of a block goes through one of some words, each told by the block that has it and the one it leads to.
     pub(crate) fn goes_through(&self, id: u32, words: &FxHashSet<(u32, u32)>) -> bool {
         let up = std::iter::successors(Some(id), |low| self.next(*low).map(|(slot, _)| slot.id));
