@@ -15,7 +15,7 @@ use super::memory_names::{
 use super::numbers::{self, Unit};
 use super::passes::{self, At, Counted, Passes};
 use super::process_parts::Parts;
-use super::{Attempt, Hints, MOST_BESIDE, Missing, allocator, named, process_parts, times};
+use super::{Attempt, Hints, MOST_BESIDE, Missing, allocator, cgroup_files, named, process_parts, times};
 use axis::{Chosen, Place};
 use line::{Point, Size, Stretch, Writer};
 use lowtide_model::{Axis, Curve, Metric};
@@ -372,7 +372,8 @@ fn curve(log: &Log, run: &Run<'_>, name: &str, chosen: &Chosen, hints: &Hints) -
     out.notes.extend(run.passes.as_ref().map(|passes| passes.note.clone()));
     out.notes.extend(note_on_name(points, name));
     out.context.epoch_steps = run.passes.as_ref().map(|passes| passes.steps);
-    let beside = || total_beside(points, name, hints).filter(|_| is_free(name));
+    let beside =
+        || total_beside(points, name, hints).filter(|_| is_free(name) || cgroup_files::is_charge(name));
     let bound = bound(points, name, hints).or_else(beside);
     let bound = bound.filter(|bound| out.y.iter().all(|y| y <= bound || y.is_nan()));
     super::set_limit(&mut out, bound);

@@ -1,6 +1,7 @@
 //! Which name means memory, of what kind, and which of several is the one to judge.
 
-use super::numbers::{Unit, unit_of_name};
+use super::cgroup_files;
+use super::numbers::{BYTES, Unit, unit_of_name};
 use lowtide_model::Metric;
 
 /// What a name says.
@@ -75,7 +76,7 @@ pub(crate) fn free_meaning(name: &str) -> Option<Meaning> {
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     let unit = unit_of_name(name);
     let memory = unit.is_some() || has(&["mem"]) || has(OF_GPUS) || parts(&lower).any(|part| part == "ram");
-    let gpu = lower.starts_with("memory.") || has(OF_GPUS);
+    let gpu = is_of_nvidia_smi(&lower) || has(OF_GPUS);
     let metric = if gpu { Metric::Gpu } else { Metric::Host };
     (is_free(name) && memory && !has(NO_SIZE) && !has(&["swap", "disk"])).then_some(Meaning {
         metric,
@@ -84,10 +85,49 @@ pub(crate) fn free_meaning(name: &str) -> Option<Meaning> {
     })
 }
 
-/// Whether a name is of all the memory that there is, held or not: `memory.total`, `MemTotal`.
+/// What `nvidia-smi --query-gpu` tells of a card's memory.
+const OF_NVIDIA_SMI: &[&str] = &["used", "free", "total", "reserved", "allocated"];
+
+/// Whether a name in lower case is a column of `nvidia-smi`: a cgroup's files begin with `memory.` as well.
+fn is_of_nvidia_smi(lower: &str) -> bool {
+    let rest = lower.strip_prefix("memory.");
+    rest.is_some_and(|rest| parts(rest).next().is_some_and(|word| OF_NVIDIA_SMI.contains(&word)))
+}
+
+/// Words beside `total` that make a sum of it: of processes or their parts, not all that the machine has.
+const SUMMED: &[&str] = &[
+    "rss",
+    "pss",
+    "uss",
+    "vms",
+    "anon",
+    "proc",
+    "procs",
+    "process",
+    "processes",
+    "tree",
+    "worker",
+    "workers",
+    "children",
+    "main",
+    "cache",
+    "used",
+    "usage",
+    "allocated",
+    "reserved",
+];
+
+/// Whether a name is of all the memory that there is, held or not: `memory.total`, `MemTotal`, and no sum such as
+/// `total_rss`.
 pub(crate) fn is_total(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
-    parts(&lower).any(|part| ["total", "limit", "memtotal"].contains(&part))
+    let has = |words: &[&str]| parts(&lower).any(|part| words.contains(&part));
+    cgroup_files::is_limit(&lower) || has(&["limit", "memtotal"]) || has(&["total"]) && !is_sum(&lower)
+}
+
+/// Whether a name that says `total` is of a sum of processes or of parts of them.
+pub(crate) fn is_sum(name: &str) -> bool {
+    parts(&name.to_ascii_lowercase()).any(|part| SUMMED.contains(&part))
 }
 
 /// The same, where the name says that it is of memory: `mem_total`, `gpu_total_mb`.
@@ -133,6 +173,10 @@ const NO_LEVEL: &[&str] = &[
 pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let lower = name.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if let Some(file) = cgroup_files::file(&lower) {
+        let unit = Some(unit_of_name(name).unwrap_or(BYTES));
+        return cgroup_files::meaning(file).map(|(metric, rank)| Meaning { metric, rank, unit });
+    }
     if has(NO_SIZE) || is_free(name) {
         return None;
     }
@@ -146,7 +190,7 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let torch = has(&["mem"])
         && !has(&["heap", "cpu", "host"])
         && (is(&["allocated", "reserved"]) || peak && is(&["active"]));
-    let gpu = !is(&["total"]) && (lower.starts_with("memory.") || has(OF_GPUS) || torch);
+    let gpu = !is(&["total"]) && (is_of_nvidia_smi(&lower) || has(OF_GPUS) || torch);
     let (metric, rank) = if has(&["maxrss", "max_rss", "peak_rss", "vmhwm", "ru_maxrss"])
         || peak && has(&["rss", "resident"])
     {

@@ -5,6 +5,7 @@
 
 mod allocator;
 mod apart;
+mod cgroup_files;
 mod curve_json;
 mod json_table;
 mod locale;

@@ -7,10 +7,10 @@ mod groups;
 mod nameless;
 
 use super::locale::{self, Among};
-use super::memory_names::{FREE, Meaning, count_series, heap_series, is_free, is_named};
+use super::memory_names::{FREE, Meaning, count_series, heap_series, is_free, is_named, is_sum};
 use super::numbers::{self, MIB, Unit};
 use super::passes::{self, At, Counted, Run};
-use super::{Attempt, Hints, Missing, process_parts, time_units, times};
+use super::{Attempt, Hints, Missing, cgroup_files, process_parts, time_units, times};
 use columns::{Place, is_bound, only_falls, x_column, y_columns};
 use groups::Group;
 use lowtide_model::{Axis, Curve, Metric};
@@ -317,6 +317,8 @@ fn bound(table: &Table, rows: &[usize], y: usize, unit: Unit) -> Option<f64> {
         let column = column?;
         let unit = if numbers::number(&table.rows[*row][column]).is_none() {
             numbers::BYTES
+        } else if cgroup_files::is_limit(&table.names[column]) {
+            numbers::BYTES
         } else {
             numbers::unit_of_name(&table.names[column]).unwrap_or(unit)
         };
@@ -333,12 +335,16 @@ fn total_column(table: &Table, y: usize) -> Option<usize> {
         let words = level.iter().chain(&["total", "limit"]);
         words.fold(name.to_ascii_lowercase(), |name, word| name.replace(word, "*"))
     };
+    let of_y = kin(&table.names[y]);
     let is_total = |name: &str| {
         let lower = name.to_ascii_lowercase();
-        lower.contains("total") || lower.contains("limit")
+        (lower.contains("total") || lower.contains("limit")) && !is_sum(name)
     };
-    let of_y = kin(&table.names[y]);
-    table.names.iter().position(|name| is_total(name) && of_y.contains('*') && kin(name) == of_y)
+    let of_kin = |name: &String| is_total(name) && of_y.contains('*') && kin(name) == of_y;
+    let of_cgroup =
+        |name: &String| cgroup_files::is_limit(name) && cgroup_files::file(&table.names[y]).is_some();
+    let others = || table.names.iter().enumerate().filter(|(column, _)| *column != y);
+    others().find(|(_, name)| of_kin(name) || of_cgroup(name)).map(|(column, _)| column)
 }
 
 /// The epoch of each row, where a column tells it.

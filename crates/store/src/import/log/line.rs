@@ -1,12 +1,12 @@
 //! What one line of a log says: where it stands (step, epoch, time), how large memory is, and of which rank.
 
-use super::super::Hints;
 use super::super::memory_names::{
     GET_INFO, Meaning, count_series, free_meaning, heap_series, is_free_word, is_named, is_other_memory,
     is_total_of_memory, meaning,
 };
 use super::super::numbers::{self, Found, Unit};
 use super::super::times::{self, Moment};
+use super::super::{Hints, cgroup_files, process_parts};
 use super::{clock, no_level};
 use lowtide_model::Metric;
 use std::ops::Range;
@@ -137,7 +137,8 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
                 last_size = Some((&found[number], size.0.clone()));
                 point.sizes.push(size);
             } else if bare && !item.percent && !item.signed && is_total_of_memory(&name) {
-                point.totals.push((name, item.value, numbers::unit_of_name(&key)));
+                let in_bytes = cgroup_files::is_limit(&name).then_some(numbers::BYTES);
+                point.totals.push((name, item.value, numbers::unit_of_name(&key).or(in_bytes)));
             }
         }
     }
@@ -411,6 +412,10 @@ fn size_in(line: &str, item: &Found<'_>, name: &str, hints: &Hints) -> Option<Si
         }
         (Some(_), Some(unit)) => Some(((if named { name } else { "" }).to_owned(), item.value, Some(unit))),
         (Some(meant), None) if named => Some((name.to_owned(), item.value, meant.unit)),
+        // What is charged to a cgroup is more than what it needs.
+        (None, None) if cgroup_files::file(key).is_some() && process_parts::part(key).is_some() => {
+            Some((name.to_owned(), item.value, Some(numbers::BYTES)))
+        }
         (None, None) if key.contains(GET_INFO) => Some((name.to_owned(), item.value, Some(numbers::BYTES))),
         (None, None) if heap_series(name).is_some() || free_meaning(name).is_some() => {
             Some((name.to_owned(), item.value, numbers::unit_of_name(key)))
