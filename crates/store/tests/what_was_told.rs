@@ -8,7 +8,7 @@ mod text;
 
 use lowtide_model::{Bytes, Curve, Metric};
 use std::fmt::Write;
-use text::{of_text, only};
+use text::{notes, of_text, only};
 
 /// A heading, and sixty rows as `row` writes them.
 fn rows(heading: &str, row: impl Fn(u64) -> String) -> String {
@@ -84,4 +84,74 @@ fn a_total_of_processes_is_a_sum_and_no_limit() {
     }
     let machine = rows("time,mem_used,mem_total\n", |n| format!("{},{},64000", n * 10, 3000 + n));
     assert_eq!(only(&machine).context.limit, Some(Bytes::from_f64(64e9)));
+}
+
+/// The names of the curves of rows of which the last column grows by `grows` each, and those that grow.
+fn growing(text: &str) -> (usize, Vec<String>) {
+    let curves = of_text(text);
+    let grows = curves.iter().filter(|curve| curve.y[59] > curve.y[0]);
+    (curves.len(), grows.map(|curve| curve.name.replacen("x: ", "", 1)).collect())
+}
+
+#[test]
+fn a_column_that_grows_beside_others_that_do_not_is_a_curve_of_its_own() {
+    for (heading, steady, grows) in [
+        ("step,cpu_mb,gpu_mb", "2000", 3000),
+        ("step,ram_gb,gpu_gb", "30.1", 20),
+        ("step,cpu_ram_gb,gpu_ram_gb", "30.1", 20),
+        ("step,host_mem_gb,device_mem_gb", "30.1", 20),
+        ("step,gpu0_mb,gpu1_mb", "30000", 20_000),
+        ("step,rank0_gb,rank1_gb", "30.1", 20),
+        ("step,worker_0_mb,worker_1_mb", "300", 300),
+        ("step,trainer_mb,dataloader_mb", "3000", 500),
+        ("time,proc_mb,total_mb", "3000", 5000),
+        ("time,rss_mb,tree_total_mb", "3000", 5000),
+    ] {
+        let last = heading.rsplit(',').next().unwrap().to_owned();
+        let text = rows(&format!("{heading}\n"), |n| format!("{n},{steady},{}", grows + n));
+        assert_eq!(growing(&text), (2, vec![last]), "{heading}");
+    }
+    let text = rows("ts,worker_0_mb,worker_1_mb,main_mb,total_mb\n", |n| {
+        format!("{n},300,{},2000,{}", 300 + 5 * n, 2600 + 5 * n)
+    });
+    assert_eq!(growing(&text), (4, vec!["worker_1_mb".to_owned(), "total_mb".to_owned()]));
+}
+
+#[test]
+fn sizes_of_one_process_are_one_curve_and_what_is_left_is_named() {
+    let text = rows("step,rss_mb,vms_mb,peak_rss_mb,cpu_usage,read_mb\n", |n| {
+        format!("{n},{},9000,{},90,{n}", 3000 + n, 3000 + n)
+    });
+    let curve = only(&text);
+    assert!(notes(&curve).contains("not read: `vms_mb`, `peak_rss_mb`; --y"), "{}", notes(&curve));
+    let parts = rows("step,anon_mb,file_mb,total_mb\n", |n| format!("{n},3000,{n},{}", 3000 + n));
+    assert_eq!(only(&parts).metric, Metric::Anon);
+}
+
+#[test]
+fn a_log_tells_of_each_process_and_card_too() {
+    let lines = rows("", |n| format!("step {n} | cpu_gb: 30.1 | gpu_gb: {}.5", 20 + n));
+    assert_eq!(growing(&lines), (2, vec!["gpu_gb".to_owned()]));
+    let records = rows("", |n| {
+        let gpu = 20 * G + n * G;
+        format!("{{\"step\": {n}, \"mem\": {{\"rss\": {}, \"vms\": {}, \"gpu\": {gpu}}}}}", 3 * G, 31 * G)
+    });
+    assert_eq!(growing(&records), (2, vec!["mem.gpu".to_owned()]));
+    let cards = rows("", |n| format!("step {n} {{'cuda:0': '20.0 GiB', 'cuda:1': '{}.5 GiB'}}", 20 + n));
+    assert_eq!(growing(&cards), (2, vec!["cuda1 memory".to_owned()]));
+}
+
+#[test]
+fn each_size_of_a_list_is_a_curve_and_a_unit_behind_it_is_that_of_all() {
+    let form = |text: fn(u64) -> String| {
+        let text = rows("", text);
+        let found = growing(&text);
+        (found.0, found.1.len(), named(&of_text(&text), "1").y[0])
+    };
+    assert_eq!(form(|n| format!("step {n} gpu mem: [20.0, {}.1, 20.0] GB", 20 + n)), (3, 1, 20.1e9));
+    assert_eq!(form(|n| format!("step {n} GPU memory (GB): 20.0 {}.1 20.0", 20 + n)), (3, 1, 20.1e9));
+    let record = |n| format!("{{\"step\": {n}, \"gpu_mem_gb\": [20.0, {}.1], \"rss_gb\": 3.0}}", 20 + n);
+    assert_eq!(form(record), (3, 1, 20.1e9));
+    let text = rows("", |n| format!("step {n} mem_get_info: ({}, 85000000000)", 60 * G - n));
+    assert_eq!(only(&text).context.limit, Some(Bytes::from_f64(85e9)), "free and total are no list");
 }

@@ -6,6 +6,8 @@
 mod axis;
 mod clock;
 mod line;
+mod lists;
+mod nested;
 mod no_level;
 mod writers;
 
@@ -15,7 +17,9 @@ use super::memory_names::{
 use super::numbers::{self, Unit};
 use super::passes::{self, At, Counted, Passes};
 use super::process_parts::Parts;
-use super::{Attempt, Hints, MOST_BESIDE, Missing, allocator, cgroup_files, named, process_parts, times};
+use super::{
+    Attempt, Hints, MOST_BESIDE, Missing, allocator, cgroup_files, named, process_parts, times, whose,
+};
 use axis::{Chosen, Place};
 use line::{Point, Size, Stretch, Writer};
 use lowtide_model::{Axis, Curve, Metric};
@@ -49,6 +53,7 @@ struct Run<'a> {
 }
 
 pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
+    let text = &nested::named(text);
     let log = gather(text, hints);
     if log.points.is_empty() && log.in_per_cent >= FEWEST_POINTS {
         return Err(Missing::Wanted(IN_PER_CENT.to_owned()));
@@ -73,10 +78,25 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
             }));
         }
     }
+    if let Some(first) = curves.first_mut().filter(|_| hints.y.is_none()) {
+        first.notes.extend(unread(&log.points, &names));
+    }
     match failed.filter(|_| curves.is_empty()) {
         Some(missing) => Err(missing),
         None => Ok(curves),
     }
+}
+
+/// What has to be said of sizes of memory on many lines that are neither judged nor parts of what is.
+fn unread(points: &[Point], names: &[String]) -> Option<String> {
+    let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
+    for (name, ..) in points.iter().flat_map(|point| &point.sizes) {
+        *lines.entry(name).or_default() += 1;
+    }
+    let beside = |name: &str| process_parts::part(name).or(heap_series(name)).is_some() || is_total(name);
+    let memory = |name: &str| meant(name).is_some_and(|meant| whose::is_size(&meant));
+    lines.retain(|name, count| *count * 2 >= points.len() && memory(name) && !beside(name));
+    whose::unread(lines.into_keys().filter(|name| names.iter().all(|judged| judged != name)).collect())
 }
 
 /// The curves of points that one process wrote, or several in turn.
@@ -297,9 +317,18 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
             && meaning(name).is_some_and(|meant| meant.metric == Metric::Gpu)
     };
     let alike = |name: &str| best.is_some_and(|best| are_alike(best, name));
-    let told = |name: &&&str| Some(**name) != best && (gpu(name) || alike(name));
-    let beside = lines.keys().filter(told).take(MOST_BESIDE).copied();
-    Ok(best.into_iter().chain(beside).map(str::to_owned).collect())
+    let mut judged: Vec<&str> = best.into_iter().collect();
+    let told = lines.keys().copied().filter(|name| Some(*name) != best);
+    judged.extend(told.clone().filter(|name| gpu(name) || alike(name)).take(MOST_BESIDE));
+    let mut others: Vec<(&str, Meaning)> =
+        told.filter(|name| !judged.contains(name)).filter_map(|name| Some((name, meaning(name)?))).collect();
+    others.sort_by_key(|(_, meant)| std::cmp::Reverse(meant.rank));
+    for (name, meant) in others {
+        if judged.len() <= MOST_BESIDE && whose::is_of_another(name, &meant, &judged) {
+            judged.push(name);
+        }
+    }
+    Ok(judged.into_iter().map(str::to_owned).collect())
 }
 
 fn meant(name: &str) -> Option<Meaning> {

@@ -1,7 +1,7 @@
 //! Which name means memory, of what kind, and which of several is the one to judge.
 
-use super::cgroup_files;
 use super::numbers::{BYTES, Unit, unit_of_name};
+use super::{cgroup_files, whose};
 use lowtide_model::Metric;
 
 /// What a name says.
@@ -167,6 +167,16 @@ const NO_LEVEL: &[&str] = &[
     "upload",
     "checkpoint",
     "ckpt",
+    "read",
+    "write",
+    "written",
+    "sent",
+    "recv",
+    "received",
+    "rx",
+    "tx",
+    "net",
+    "network",
 ];
 
 /// The meaning of a column, key or tag; `None` when it is not about memory.
@@ -190,7 +200,11 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let torch = has(&["mem"])
         && !has(&["heap", "cpu", "host"])
         && (is(&["allocated", "reserved"]) || peak && is(&["active"]));
-    let gpu = !is(&["total"]) && (is_of_nvidia_smi(&lower) || has(OF_GPUS) || torch);
+    let unit = unit_of_name(name);
+    let told = unit.is_some() || has(HELD_BY_GPUS) || is(&["ram"]);
+    let device = is(&["device", "dev"]) && (unit.is_some() || has(&["mem"]));
+    let gpu = told && !is(&["total"]) && (is_of_nvidia_smi(&lower) || has(OF_GPUS) || torch || device);
+    let machine = is(&["system", "sys", "machine"]) && !has(&["proc"]);
     let (metric, rank) = if has(&["maxrss", "max_rss", "peak_rss", "vmhwm", "ru_maxrss"])
         || peak && has(&["rss", "resident"])
     {
@@ -200,19 +214,21 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         (Metric::Rss, 10)
     } else if has(&["pss"]) {
         (Metric::PssTree, 9)
-    } else if is(&["anon"]) || has(&["private", "uss"]) && unit_of_name(name).is_some() {
+    } else if is(&["anon"]) || has(&["private", "uss"]) && unit.is_some() {
         (Metric::Anon, 8)
     } else if has(&["working_set", "cgroup", "container"]) && has(&["mem", "working_set"]) {
         (Metric::Cgroup, 8)
     } else if has(&["virtual memory used", "virtual_memory_used"]) || is(&["anonpages"]) {
         // What psutil and DeepSpeed call so is the machine's memory in use.
         (Metric::Host, 7)
-    } else if gpu && peak && has(HELD_BY_GPUS) {
+    } else if gpu && peak {
         (Metric::Gpu, 2)
-    } else if gpu && has(HELD_BY_GPUS) {
+    } else if gpu {
         (Metric::Gpu, 4)
     } else if has(NOT_HELD) {
         return None;
+    } else if machine && !peak && (unit.is_some() || has(&["mem"]) || is(&["ram"])) {
+        (Metric::Host, 4)
     } else if peak && (has(&["memory", "mem_"]) || is(&["mem", "ram"])) {
         (Metric::MaxRss, 5)
     } else if has(&["memory", "mem_", "speicher", "mémoire"]) || is(&["mem", "ram"]) || lower.ends_with("mem")
@@ -222,12 +238,14 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         (Metric::Other(name.trim().to_owned()), 3)
     } else if has(&["allocated", "reserved"]) {
         (Metric::Gpu, 3)
-    } else if unit_of_name(name).is_some() {
+    } else if unit.is_some() && !peak && whose::is_of_process(name) {
+        (Metric::Rss, 5)
+    } else if unit.is_some() {
         (Metric::Other(name.trim().to_owned()), 2)
     } else {
         return None;
     };
-    Some(Meaning { metric, rank, unit: unit_of_name(name) })
+    Some(Meaning { metric, rank, unit })
 }
 
 /// Whether a name holds counts that go beside a memory curve: tensors, objects, workers.

@@ -24,6 +24,7 @@ mod time_units;
 mod times;
 mod tools;
 mod torn;
+mod whose;
 
 use lowtide_model::{Axis, Bytes, Curve};
 use std::path::{Path, PathBuf};

@@ -31,6 +31,13 @@ pub(crate) fn part(name: &str) -> Option<&'static str> {
     PARTS.iter().find(|(start, _)| plain.contains(start)).map(|(_, part)| *part)
 }
 
+/// The part of which a column beside the curve is, whatever it is of.
+pub(crate) fn part_beside(name: &str) -> Option<&'static str> {
+    let lower = name.to_ascii_lowercase();
+    let is = |part: &&str| lower.starts_with(*part) || lower.contains(&format!("_{part}"));
+    ["anon", "file", "shmem", "swap", "pss", "uss"].into_iter().find(is)
+}
+
 /// Whether a name is of pages of files alone.
 pub(crate) fn is_file(name: &str) -> bool {
     matches!(part(name), Some("file" | "cache"))
@@ -54,8 +61,8 @@ pub(crate) fn tell(curve: &mut Curve, name: &str, mut parts: Parts) {
     let rss = name.to_ascii_lowercase().contains("rss");
     let whole = part(name).is_none() && (rss || cgroup_files::is_charge(name));
     // What is swapped out of a cgroup is needed, and not charged as memory.
-    if let Some(swap) = parts.remove("swap").filter(|_| cgroup_files::file(name).is_some()) {
-        curve.series.insert("swap".to_owned(), swap);
+    if let Some(swap) = parts.get("swap").filter(|_| cgroup_files::file(name).is_some()) {
+        curve.series.insert("swap".to_owned(), swap.clone());
     }
     if let Some(cache) = parts.remove("cache") {
         // A resident size beside a cgroup's cache is told without it.

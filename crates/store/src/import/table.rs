@@ -71,6 +71,10 @@ fn curves(table: &Table, hints: &Hints) -> Attempt {
             }
         }
     }
+    let unread = columns::unread(table, &ys, &x).filter(|_| hints.y.is_none());
+    if let Some(first) = curves.first_mut() {
+        first.notes.extend(unread);
+    }
     Ok(curves)
 }
 
@@ -444,10 +448,7 @@ fn beside(
             out.insert(series.to_owned(), raw(column));
             continue;
         }
-        let part = ["anon", "file", "shmem", "swap", "pss", "uss"];
-        let part =
-            part.into_iter().find(|part| lower.starts_with(*part) || lower.contains(&format!("_{part}")));
-        if let Some(part) = heap_series(name).or(part) {
+        if let Some(part) = heap_series(name).or_else(|| process_parts::part_beside(name)) {
             let unit = numbers::unit_of_name(name).unwrap_or(unit);
             let values = raw(column).into_iter().map(|value| value * unit.bytes).collect();
             out.entry(part.to_owned()).or_insert(values);

@@ -7,7 +7,7 @@ use super::super::memory_names::{
 use super::super::numbers::{self, Found, Unit};
 use super::super::times::{self, Moment};
 use super::super::{Hints, cgroup_files, process_parts};
-use super::{clock, no_level};
+use super::{clock, lists, no_level};
 use lowtide_model::Metric;
 use std::ops::Range;
 
@@ -102,7 +102,12 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
         ..Point::default()
     };
     let mut last_size: Option<(&Found<'_>, String)> = None;
+    let lists = lists::places(line, found);
     for (number, item) in found.iter().enumerate() {
+        if let Some(size) = lists[number].and_then(|place| size_in_list(line, found, place, item)) {
+            point.sizes.push(size);
+            continue;
+        }
         let key = item.key.trim_matches(['.', '/', '-', '_']).to_ascii_lowercase();
         let short = key.rsplit(['/', '.']).next().unwrap_or(&key).to_owned();
         let bare = item.unit.is_none();
@@ -270,7 +275,7 @@ fn free_after(item: &Found<'_>, key: &str) -> Option<String> {
 
 /// The card of `GPU 0: 20.1 GB` and `cuda:0 20.1 GB`, as one word.
 fn card_before(line: &str, item: &Found<'_>) -> Option<String> {
-    let left = line[..item.at].trim_end_matches([' ', ':', '=']);
+    let left = line[..item.at].trim_end_matches([' ', ':', '=', '\'', '"']);
     let digits = left.len() - left.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let (left, number) = left.split_at(left.len() - digits);
     let left = left.trim_end_matches([' ', ':', '#']).to_ascii_lowercase();
@@ -422,6 +427,16 @@ fn size_in(line: &str, item: &Found<'_>, name: &str, hints: &Hints) -> Option<Si
         }
         _ => None,
     }
+}
+
+/// A size in a list, under the name of all with its number.
+fn size_in_list(line: &str, found: &[Found<'_>], place: lists::Place, item: &Found<'_>) -> Option<Size> {
+    let head = found.get(place.head)?;
+    let key = head.key.trim_matches(['.', '/', '-', '_']).to_ascii_lowercase();
+    let name = full_name(line, &Found { unit: head.unit.or(place.unit), ..head.clone() }, &key);
+    let meant = meaning(&name).filter(|_| !key.contains(GET_INFO) && !no_level::is_change(line, head))?;
+    let unit = item.unit.or(place.unit).or(meant.unit);
+    Some((format!("{name} {}", place.number), item.value, unit))
 }
 
 /// How names of /proc/meminfo and of a process's status and smaps begin.

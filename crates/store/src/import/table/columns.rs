@@ -1,7 +1,11 @@
 //! Which column of a table is memory, and which says where a row stands: guessed from names and values.
 
-use super::super::memory_names::{Meaning, are_alike, free_meaning, is_peak, is_total, meaning};
-use super::super::{Hints, MOST_BESIDE, Missing, allocator, process_parts, time_units, times};
+use super::super::memory_names::{
+    Meaning, are_alike, count_series, free_meaning, heap_series, is_other_memory, is_peak, is_total, meaning,
+};
+use super::super::{
+    Hints, MOST_BESIDE, Missing, allocator, numbers, process_parts, time_units, times, whose,
+};
 use super::{Table, measured, nameless, x_values};
 use lowtide_model::{Axis, Metric};
 
@@ -24,7 +28,7 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
     let mut found: Vec<(usize, Meaning)> = (0..width)
         .filter(|column| !is_bound(&table.names[*column]) && !is_share(&table.names[*column]))
         .filter(|column| table.share_of_sizes(*column) >= 0.5)
-        .filter_map(|column| Some((column, meaning_among(&table.names, column)?)))
+        .filter_map(|column| Some((column, meaning_in(table, column)?)))
         .collect();
     let parts = |column: usize, meant: &Meaning| {
         hints.unit.is_none() && meant.unit.is_none() && holds_parts(table, column)
@@ -49,6 +53,7 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
     let names = table.names.iter().map(String::as_str);
     let beside_reserved = allocator::peak_of_use(&table.names[best.0], names);
     let mut gpus = 0;
+    let mut judged: Vec<&str> = Vec::new();
     found.retain(|(column, meant)| {
         let name = &table.names[*column];
         let of_runs = runs && meant.rank == best.1 && name.contains(" - ");
@@ -56,9 +61,48 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
         let now = peaks || !is_peak(name) || beside_reserved == Some(name);
         let gpu = !kin && meant.metric == Metric::Gpu && now;
         gpus += usize::from(gpu);
-        kin || gpu && gpus <= MOST_BESIDE
+        let another = !runs && whose::is_of_another(name, meant, &judged);
+        let kept = kin || gpu && gpus <= MOST_BESIDE || another && judged.len() <= MOST_BESIDE;
+        judged.extend(kept.then_some(name.as_str()));
+        kept
     });
     Ok(found)
+}
+
+/// The meaning of a column; a total that moves is a sum over processes.
+fn meaning_in(table: &Table, column: usize) -> Option<Meaning> {
+    let moves = || {
+        let mut values = table.rows.iter().filter_map(|row| measured(&row[column]));
+        let first = values.next();
+        values.any(|value| first.is_some_and(|first| (value - first).abs() > first * 0.01))
+    };
+    // Beside its parts it is the sum of those.
+    let parts =
+        || table.names.iter().any(|name| meaning(name).is_some_and(|meant| meant.metric == Metric::Anon));
+    let sum = || whose::sum_meaning(&table.names[column]).filter(|_| moves() && !parts());
+    meaning_among(&table.names, column).or_else(sum)
+}
+
+/// What has to be said of columns of memory that are neither judged nor stand beside what is.
+pub(super) fn unread(table: &Table, ys: &[(usize, Meaning)], x: &Place) -> Option<String> {
+    let beside = |name: &str| {
+        process_parts::part(name).or(heap_series(name)).or(count_series(name)).is_some()
+            || process_parts::part_beside(name).is_some()
+            || is_bound(name)
+            || is_total(name)
+            || is_share(name)
+    };
+    let memory = |column: usize| {
+        let name = &table.names[column];
+        meaning_in(table, column).or_else(|| free_meaning(name)).is_some_and(|meant| whose::is_size(&meant))
+            || table.holds_sizes(column)
+            || is_other_memory(name) && numbers::unit_of_name(name).is_some()
+    };
+    let left = (0..table.names.len())
+        .filter(|column| ys.iter().all(|(y, _)| y != column) && x.column != Some(*column))
+        .filter(|column| !beside(&table.names[*column]) && table.share_of_sizes(*column) >= 0.5)
+        .filter(|column| memory(*column));
+    whose::unread(left.map(|column| table.names[column].as_str()).collect())
 }
 
 /// The meaning of a column: `alloc` beside a column `reserved` is what an allocator of GPU memory says.
