@@ -8,7 +8,7 @@ mod text;
 
 use lowtide_model::{Bytes, Curve, Metric};
 use std::fmt::Write;
-use text::{notes, of_text, only};
+use text::{notes, of_text, only, refused};
 
 /// A heading, and sixty rows as `row` writes them.
 fn rows(heading: &str, row: impl Fn(u64) -> String) -> String {
@@ -154,4 +154,40 @@ fn each_size_of_a_list_is_a_curve_and_a_unit_behind_it_is_that_of_all() {
     assert_eq!(form(record), (3, 1, 20.1e9));
     let text = rows("", |n| format!("step {n} mem_get_info: ({}, 85000000000)", 60 * G - n));
     assert_eq!(only(&text).context.limit, Some(Bytes::from_f64(85e9)), "free and total are no list");
+}
+
+#[test]
+fn what_is_there_now_comes_before_a_peak_of_the_same() {
+    for heading in ["step,max_rss_mb,cur_mb", "step,peak_mb,now_mb", "step,peak_mb,current_mb"] {
+        let curve = only(&rows(&format!("{heading}\n"), |n| format!("{n},8000,{}", 3000 + n)));
+        assert_eq!(curve.y[0], 3e9, "{heading}");
+    }
+    let log = rows("", |n| format!("step {n} peak=8000MB current={}MB", 3000 + n));
+    assert_eq!(only(&log).y[0], 3e9);
+}
+
+#[test]
+fn the_number_of_a_memory_name_wins_over_a_size_that_stands_alone() {
+    for form in [
+        "shard of 512 MB loaded in 0.3s, RSS now 3000 MB",
+        "shard of 512 MB, RSS is 3000 MB",
+        "read 512 MB in 0.3s; memory usage now 3000 MB",
+        "L3 cache 512 MB, process is using 3000 MB of memory",
+        "system memory 60000 MB, process memory 3000 MB",
+    ] {
+        let text = rows("", |n| format!("step {n}: {}", form.replace("3000", &(3000 + n).to_string())));
+        assert_eq!(only(&text).y[0], 3e9, "{form}");
+    }
+}
+
+#[test]
+fn a_process_comes_before_its_machine_and_two_bare_sizes_are_asked_for() {
+    let table = rows("step,system_used_gb,process_gb\n", |n| format!("{n},60.0,{}.5", 3 + n));
+    assert_eq!(only(&table).y[0], 3.5e9);
+    for (rss, vsz) in [(0, 50_000), (5000, 50_000), (5000, 500)] {
+        let text = rows("", |n| format!("{} {}", 3_000_000 + n * rss + n % 2, 31_000_000 + n * vsz));
+        assert!(refused(&text).contains("--y 1"), "{}", refused(&text));
+    }
+    let clock = rows("", |n| format!("{} {}", 1_741_078_800 + n * 10, 3_000_000 + n));
+    assert_eq!(only(&clock).y[0], 3_072_000_000.0);
 }

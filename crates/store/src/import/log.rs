@@ -6,13 +6,15 @@
 mod axis;
 mod clock;
 mod line;
+mod linked;
 mod lists;
 mod nested;
 mod no_level;
 mod writers;
 
 use super::memory_names::{
-    FREE, Meaning, are_alike, free_meaning, heap_series, is_free, is_named, is_peak, is_total, meaning,
+    FREE, Meaning, are_alike, free_meaning, heap_series, is_free, is_named, is_now, is_peak, is_total,
+    meaning,
 };
 use super::numbers::{self, Unit};
 use super::passes::{self, At, Counted, Passes};
@@ -293,7 +295,10 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
         return Err(process_parts::only_file(file));
     }
     let rank = |name: &str| {
-        if name.is_empty() { NAMELESS_RANK } else { meant(name).map_or(0, |meant| meant.rank) }
+        if name.is_empty() || meant(name).is_none() && is_now(name) {
+            return NAMELESS_RANK;
+        }
+        meant(name).map_or(0, |meant| meant.rank)
     };
     lines.retain(|_, count| *count * 2 >= most);
     let is_share = |name: &str| {
@@ -308,7 +313,13 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
     }
     // Of several that mean and count as much, the whole before its parts, and the first that has a name.
     let whole = |name: &str| process_parts::part(name).is_none();
-    let worth = |(name, count): &(&&str, &usize)| (rank(name), **count, whole(name), !name.is_empty());
+    // What is there now before a peak of the same.
+    let now = |name: &str| {
+        let peak_of = |other: &&&str| is_now(other) && whose::of_the_same(name, other);
+        !(is_peak(name) && lines.keys().any(|other| peak_of(&other)))
+    };
+    let worth =
+        |(name, count): &(&&str, &usize)| (now(name), rank(name), **count, whole(name), !name.is_empty());
     let best = lines.iter().rev().max_by_key(worth).map(|(name, _)| *name);
     let peaks = best.is_some_and(is_peak);
     let beside_reserved = best.and_then(|best| allocator::peak_of_use(best, lines.keys().copied()));

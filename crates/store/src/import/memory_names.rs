@@ -143,6 +143,18 @@ pub(crate) fn is_other_memory(name: &str) -> bool {
     is_free(name) || parts(&name.to_ascii_lowercase()).any(|part| OTHER_MEMORY.contains(&part))
 }
 
+/// Words for what is held at the moment.
+const NOW: &[&str] = &["now", "current", "currently", "cur"];
+
+pub(crate) fn is_now_word(word: &str) -> bool {
+    NOW.contains(&word)
+}
+
+/// Whether a name is of what is held now, where a peak may stand beside it.
+pub(crate) fn is_now(name: &str) -> bool {
+    parts(&name.to_ascii_lowercase()).any(is_now_word)
+}
+
 /// Whether a name is of the highest value so far.
 pub(crate) fn is_peak(name: &str) -> bool {
     parts(&name.to_ascii_lowercase()).any(|part| PEAK.contains(&part))

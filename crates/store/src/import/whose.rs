@@ -48,6 +48,11 @@ fn subject(name: &str) -> Vec<String> {
     words
 }
 
+/// Whether two names are of the same, measured in two ways.
+pub(crate) fn of_the_same(a: &str, b: &str) -> bool {
+    subject(a) == subject(b)
+}
+
 /// Whether a word is one of these, with a number behind it or without.
 fn is_one_of(word: &str, known: &[&str]) -> bool {
     known.contains(&word.trim_end_matches(|c: char| c.is_ascii_digit()))

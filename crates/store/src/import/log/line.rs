@@ -1,13 +1,13 @@
 //! What one line of a log says: where it stands (step, epoch, time), how large memory is, and of which rank.
 
 use super::super::memory_names::{
-    GET_INFO, Meaning, count_series, free_meaning, heap_series, is_free_word, is_named, is_other_memory,
-    is_total_of_memory, meaning,
+    GET_INFO, Meaning, count_series, free_meaning, heap_series, is_free_word, is_named, is_now,
+    is_other_memory, is_peak, is_total_of_memory, meaning,
 };
 use super::super::numbers::{self, Found, Unit};
 use super::super::times::{self, Moment};
 use super::super::{Hints, cgroup_files, process_parts};
-use super::{clock, lists, no_level};
+use super::{clock, linked, lists, no_level};
 use lowtide_model::Metric;
 use std::ops::Range;
 
@@ -189,6 +189,9 @@ const QUALIFIERS: &[&str] = &[
     "memory",
     "mem",
     "ram",
+    "system",
+    "machine",
+    "process",
 ];
 
 /// What DeepSpeed's `see_memory_usage` prints: memory allocated, and memory that the allocator caches.
@@ -221,7 +224,13 @@ fn full_name(line: &str, item: &Found<'_>, key: &str) -> String {
     if let Some(name) = card() {
         return name;
     }
-    let mut left = &line[..item.key_at];
+    let behind = linked::name_behind(item).filter(|_| meaning(key).is_none() && !is_free_word(key));
+    if let Some(name) = behind {
+        return name;
+    }
+    let linked = linked::name_before(line, item);
+    let (key, key_at) = linked.as_ref().map_or((key, item.key_at), |(name, at)| (name.as_str(), *at));
+    let mut left = &line[..key_at];
     if ["used", "usage"].contains(&key) || is_free_word(key) {
         left = left.trim_end_matches([' ', ':']);
     }
@@ -409,7 +418,7 @@ fn size_in(line: &str, item: &Found<'_>, name: &str, hints: &Hints) -> Option<Si
             if !sure && no_level::is_of_others(line, item) {
                 return None;
             }
-            let name = if known && named { name } else { "" };
+            let name = if known && named || is_now(name) || is_peak(name) { name } else { "" };
             Some((name.to_owned(), item.value, Some(unit)))
         }
         (Some(Meaning { metric: Metric::Other(_), .. }), Some(_)) if no_level::is_of_others(line, item) => {

@@ -1,7 +1,8 @@
 //! Which column of a table is memory, and which says where a row stands: guessed from names and values.
 
 use super::super::memory_names::{
-    Meaning, are_alike, count_series, free_meaning, heap_series, is_other_memory, is_peak, is_total, meaning,
+    Meaning, are_alike, count_series, free_meaning, heap_series, is_now, is_other_memory, is_peak, is_total,
+    meaning,
 };
 use super::super::{
     Hints, MOST_BESIDE, Missing, allocator, numbers, process_parts, time_units, times, whose,
@@ -44,7 +45,16 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
         return Err(process_parts::only_file(&table.names[*column]));
     }
     let whole = |column: usize| process_parts::part(&table.names[column]).is_none();
-    found.sort_by_key(|(column, meant)| (std::cmp::Reverse(meant.rank), !whole(*column), *column));
+    let nows: Vec<usize> =
+        found.iter().map(|(column, _)| *column).filter(|column| is_now(&table.names[*column])).collect();
+    // What is there now before a peak of the same.
+    let peak = |column: usize| {
+        let name = &table.names[column];
+        is_peak(name) && nows.iter().any(|now| whose::of_the_same(name, &table.names[*now]))
+    };
+    found.sort_by_key(|(column, meant)| {
+        (peak(*column), std::cmp::Reverse(meant.rank), !whole(*column), *column)
+    });
     let Some(best) = found.first().map(|(column, meant)| (*column, meant.rank)) else {
         return without_names_of_memory(table, &plain);
     };
