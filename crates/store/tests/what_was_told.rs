@@ -191,3 +191,75 @@ fn a_process_comes_before_its_machine_and_two_bare_sizes_are_asked_for() {
     let clock = rows("", |n| format!("{} {}", 1_741_078_800 + n * 10, 3_000_000 + n));
     assert_eq!(only(&clock).y[0], 3_072_000_000.0);
 }
+
+#[test]
+fn page_cache_beside_what_is_free_or_used_is_no_need() {
+    let m = 1_000_000;
+    for (heading, row) in [
+        ("time,kbmemfree,kbmemused,kbbuffers,kbcached", "{free},{full},200000,{cached}"),
+        (
+            "time,node_memory_MemFree_bytes,node_memory_Cached_bytes,node_memory_MemTotal_bytes",
+            "{free},{cached},{all}",
+        ),
+        ("time,MemTotal,MemFree,MemAvailable,Cached", "{all},{free},90000000,{cached}"),
+        (
+            "time,[MEM]Tot,[MEM]Used,[MEM]Free,[MEM]Buf,[MEM]Cached,[MEM]Slab",
+            "{all},{full},{free},0,{cached},9",
+        ),
+    ] {
+        let text = rows(&format!("{heading}\n"), |n| {
+            let (free, cached) = (60 * m - n * m / 5, 30 * m + n * m / 5);
+            let row = row.replace("{free}", &free.to_string()).replace("{cached}", &cached.to_string());
+            let row = row.replace("{full}", &(130 * m - free).to_string()).replace("{all}", "130000000");
+            format!("{},{row}", 1_741_078_800 + n * 60)
+        });
+        let curve = only(&text);
+        assert_eq!((curve.metric.clone(), curve.y[59]), (Metric::Host, curve.y[0]), "{heading}");
+    }
+    let sar = rows("Linux 3.10\n\n09:00:01 kbmemfree kbmemused %memused kbbuffers kbcached\n", |n| {
+        format!("09:{n:02}:00 {} {} 50 200000 {}", 60 * m - n * m / 5, 70 * m + n * m / 5, 30 * m + n * m / 5)
+    });
+    assert_eq!(only(&sar).y[59], 39_800_000.0 * 1024.0);
+    let dumps = rows("", |n| {
+        format!(
+            "MemTotal: 131072000 kB\nMemFree: {} kB\nCached: {} kB",
+            60 * m - n * m / 5,
+            30 * m + n * m / 5
+        )
+    });
+    assert_eq!(only(&dumps).y[59], only(&dumps).y[0]);
+}
+
+#[test]
+fn used_that_holds_no_cache_is_the_need() {
+    let text = rows("time,mem.free,mem.cached,mem.used\n", |n| {
+        format!("{},{},{},{}", n * 60, 60 * G - n * G / 5, 30 * G, 30 * G + n * G / 5)
+    });
+    assert_eq!(only(&text).y[59], 41.8e9);
+}
+
+#[test]
+fn page_cache_beside_a_containers_usage_is_told_apart() {
+    for heading in
+        ["pod,container_memory_usage_bytes,container_memory_cache", "pod,memory_usage_bytes,cache_bytes"]
+    {
+        let text = rows(&format!("time,{heading}\n"), |n| {
+            format!("{},a,{},{}", n * 10, 35 * G + n * G / 10, 30 * G + n * G / 10)
+        });
+        assert_eq!(only(&text).series["anon"][59], 5e9, "{heading}");
+    }
+    let series = |name: &str, value: fn(u64) -> u64| {
+        let values: Vec<String> = (0..60).map(|n| format!("[{},\"{}\"]", n * 30, value(n))).collect();
+        format!("{{\"metric\":{{\"__name__\":\"{name}\",\"pod\":\"a\"}},\"values\":[{}]}}", values.join(","))
+    };
+    let answer = |series: &[String]| format!("{{\"data\":{{\"result\":[{}]}}}}", series.join(","));
+    let usage = series("container_memory_usage_bytes", |n| 35 * G + n * G / 10);
+    let cache = series("container_memory_cache", |n| 30 * G + n * G / 10);
+    let rss = series("container_memory_rss", |_| 5 * G);
+    assert_eq!(only(&answer(&[usage.clone(), cache.clone()])).series["anon"][59], 5e9);
+    assert_eq!(only(&answer(&[usage, cache, rss])).y[59], 5e9);
+    let free = series("node_memory_MemFree_bytes", |n| 60 * G - n * G / 5);
+    let cached = series("node_memory_Cached_bytes", |n| 30 * G + n * G / 5);
+    let curve = only(&answer(&[free, cached]));
+    assert_eq!(curve.y[59], curve.y[0]);
+}

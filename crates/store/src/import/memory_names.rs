@@ -164,6 +164,9 @@ pub(crate) fn is_peak(name: &str) -> bool {
 const NO_SIZE: &[&str] =
     &["percent", "pct", "%", "_frac", "memory_bandwidth", "limit", "memory clock", "memorytemp"];
 
+/// Parts of names of page cache, which nobody has to hold.
+const PAGE_CACHE: &[&str] = &["memory_cache", "page_cache", "pagecache"];
+
 /// Words in names of changes, rates and files.
 const NO_LEVEL: &[&str] = &[
     "delta",
@@ -199,7 +202,7 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         let unit = Some(unit_of_name(name).unwrap_or(BYTES));
         return cgroup_files::meaning(file).map(|(metric, rank)| Meaning { metric, rank, unit });
     }
-    if has(NO_SIZE) || is_free(name) {
+    if has(NO_SIZE) || has(PAGE_CACHE) || is_free(name) {
         return None;
     }
     let parts: Vec<&str> = parts(&lower).collect();

@@ -13,6 +13,7 @@ mod log;
 mod lowtide_series;
 mod memory_names;
 mod numbers;
+mod page_cache;
 mod passes;
 mod pauses;
 mod process_parts;

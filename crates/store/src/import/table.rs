@@ -4,6 +4,7 @@
 
 mod columns;
 mod groups;
+mod machine;
 mod nameless;
 
 use super::locale::{self, Among};
@@ -54,10 +55,29 @@ pub(crate) fn of_cells(names: Vec<String>, rows: Vec<Vec<String>>, hints: &Hints
 }
 
 fn curves(table: &Table, hints: &Hints) -> Attempt {
+    let guessed = hints.y.is_none() && hints.unit.is_none();
+    if let Some(need) = machine::with_need(table).filter(|_| guessed) {
+        let mut curves = curves_of(&need.table, &[need.y], hints)?;
+        for curve in &mut curves {
+            // What stands beside a machine's memory is told in another unit, and in it already.
+            curve.series.clear();
+            curve.notes.push(need.note.clone());
+        }
+        return Ok(curves);
+    }
     let ys = y_columns(table, hints)?;
-    let x = x_column(table, hints, &ys)?;
+    let mut curves = curves_of(table, &ys, hints)?;
+    let unread = columns::unread(table, &ys, hints)?.filter(|_| hints.y.is_none());
+    if let Some(first) = curves.first_mut() {
+        first.notes.extend(unread);
+    }
+    Ok(curves)
+}
+
+fn curves_of(table: &Table, ys: &[(usize, Meaning)], hints: &Hints) -> Attempt {
+    let x = x_column(table, hints, ys)?;
     let mut curves = Vec::new();
-    for (column, meant) in &ys {
+    for (column, meant) in ys {
         let title = if ys.len() > 1 { table.names[*column].as_str() } else { "" };
         for group in groups::of(table, *column, &x) {
             let said = group.note.clone();
@@ -70,10 +90,6 @@ fn curves(table: &Table, hints: &Hints) -> Attempt {
                 curves.push(curve);
             }
         }
-    }
-    let unread = columns::unread(table, &ys, &x).filter(|_| hints.y.is_none());
-    if let Some(first) = curves.first_mut() {
-        first.notes.extend(unread);
     }
     Ok(curves)
 }
@@ -419,7 +435,7 @@ fn x_values(table: &Table, rows: &[usize], column: Option<usize>, axis: Axis) ->
 /// The columns of the parts of a process, beside that of y.
 fn parts(table: &Table, y: usize, raw: &dyn Fn(usize) -> Vec<f64>, unit: Unit) -> process_parts::Parts {
     let of = |(column, name): (usize, &String)| {
-        let part = process_parts::part(name).filter(|_| column != y)?;
+        let part = process_parts::part_of(name, &table.names[y]).filter(|_| column != y)?;
         let unit = numbers::unit_of_name(name).unwrap_or(unit);
         Some((part, raw(column).into_iter().map(|value| value * unit.bytes).collect()))
     };

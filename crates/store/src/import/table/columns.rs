@@ -94,10 +94,16 @@ fn meaning_in(table: &Table, column: usize) -> Option<Meaning> {
 }
 
 /// What has to be said of columns of memory that are neither judged nor stand beside what is.
-pub(super) fn unread(table: &Table, ys: &[(usize, Meaning)], x: &Place) -> Option<String> {
+pub(super) fn unread(
+    table: &Table,
+    ys: &[(usize, Meaning)],
+    hints: &Hints,
+) -> Result<Option<String>, Missing> {
+    let x = x_column(table, hints, ys)?;
     let beside = |name: &str| {
         process_parts::part(name).or(heap_series(name)).or(count_series(name)).is_some()
             || process_parts::part_beside(name).is_some()
+            || ys.iter().any(|(y, _)| process_parts::part_of(name, &table.names[*y]).is_some())
             || is_bound(name)
             || is_total(name)
             || is_share(name)
@@ -112,7 +118,7 @@ pub(super) fn unread(table: &Table, ys: &[(usize, Meaning)], x: &Place) -> Optio
         .filter(|column| ys.iter().all(|(y, _)| y != column) && x.column != Some(*column))
         .filter(|column| !beside(&table.names[*column]) && table.share_of_sizes(*column) >= 0.5)
         .filter(|column| memory(*column));
-    whose::unread(left.map(|column| table.names[column].as_str()).collect())
+    Ok(whose::unread(left.map(|column| table.names[column].as_str()).collect()))
 }
 
 /// The meaning of a column: `alloc` beside a column `reserved` is what an allocator of GPU memory says.
@@ -268,7 +274,8 @@ pub(super) fn x_column(table: &Table, hints: &Hints, ys: &[(usize, Meaning)]) ->
     {
         return Ok(Place { column: Some(column), axis: Axis::Seconds, note });
     }
-    let column = free().find(|column| rises(table, *column)).filter(|_| nameless::is_nameless(table));
+    let bare = nameless::is_nameless(table) && !nameless::may_both_be_memory(table);
+    let column = free().find(|column| rises(table, *column)).filter(|_| bare);
     let since_1970 = |column: usize| {
         (SINCE_1970.0..SINCE_1970.1).contains(&measured(&table.rows[0][column]).unwrap_or(0.0))
     };

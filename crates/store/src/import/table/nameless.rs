@@ -146,7 +146,7 @@ const TWO_SIZES: &str = "two columns without names that may both be memory, as `
 const LEAST_OF_PAIR: f64 = 1e6;
 
 /// Whether each of two columns may be memory: large, and neither a time nor a count from the start.
-fn may_both_be_memory(table: &Table) -> bool {
+pub(super) fn may_both_be_memory(table: &Table) -> bool {
     let large = |column: usize| Extent::of(table, column).least >= LEAST_OF_PAIR;
     let clock = |column: usize| super::columns::is_timed(table, column) || is_since_1970(table, column);
     table.names.len() == 2

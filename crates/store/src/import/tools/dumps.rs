@@ -48,7 +48,7 @@ pub(super) fn meminfo(text: &str, hints: &Hints) -> Attempt {
 /// Takes down what a dump says, if it is one; before Linux 3.14 none told what is available.
 fn end(rounds: &mut Rounds, dump: &mut BTreeMap<String, f64>) {
     let of = |name: &str| dump.get(name).copied();
-    let free = || Some(of("MemFree")? + of("Buffers")? + of("Cached")?);
+    let free = || Some(of("MemFree")? + of("Buffers").unwrap_or(0.0) + of("Cached")?);
     if let Some((total, available)) = of("MemTotal").zip(of("MemAvailable").or_else(free)) {
         rounds.add("", total - available, Some(total));
     }
