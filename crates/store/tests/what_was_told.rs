@@ -263,3 +263,89 @@ fn page_cache_beside_a_containers_usage_is_told_apart() {
     let curve = only(&answer(&[free, cached]));
     assert_eq!(curve.y[59], curve.y[0]);
 }
+
+#[test]
+fn a_unix_time_among_the_numbers_of_a_line_is_the_time() {
+    for form in ["put sys.mem.used {t} {m} host=gpu01", "mem {t} {m}", "mem {t}000 {m}"] {
+        let text = rows("", |n| {
+            let time = (1_741_078_800 + n * 60).to_string();
+            form.replace("{t}", &time).replace("{m}", &(3 * G + n * 9_000_000).to_string())
+        });
+        let curve = only(&text);
+        assert_eq!((curve.x[59], curve.y[0]), (59.0 * 60.0, 3e9), "{form}");
+    }
+    let rss = rows("", |n| format!("step {n} rss {}", 1_741_078_528 + n * 4096));
+    assert_eq!(only(&rss).y[0], 1_741_078_528.0, "memory moves by pages");
+    let atop = rows("", |n| {
+        let free = 15_000_000 - n * 20_000;
+        format!(
+            "MEM gpu01 {} 2025/03/04 09:00:00 60 4096 32000000 {free} 7000000 50000 9\nSEP",
+            1_741_078_800 + n * 60
+        )
+    });
+    assert_eq!(only(&atop).y[0], 9_950_000.0 * 4096.0);
+}
+
+#[test]
+fn of_torchs_memory_stats_only_what_is_held_now_is_memory() {
+    let heading = "active_bytes.all.allocated,allocated_bytes.all.current,allocated_bytes.all.freed,\
+                   allocated_bytes.all.peak,allocated_bytes.small_pool.current,num_alloc_retries,\
+                   reserved_bytes.all.current,step";
+    let text = rows(&format!("{heading}\n"), |n| {
+        format!("{},10485760000,{},15728640000,5,0,16777216000,{n}", n * G, n * G)
+    });
+    let curve = only(&text);
+    assert_eq!((curve.y[59], curve.series["reserved"][59]), (10_485_760_000.0, 16_777_216_000.0));
+}
+
+#[test]
+fn bytes_in_a_name_are_bytes_and_siblings_share_a_unit() {
+    for heading in ["step,bytes_in_use", "step,heap_bytes_used", "t,heapUsed"] {
+        let text = rows(&format!("{heading}\n"), |n| format!("{n},{}", 300_000_001 + n * 501_123));
+        assert_eq!(only(&text).y[0], 300_000_001.0, "{heading}");
+    }
+    let text = rows("step,main_rss,workers_rss,total_rss\n", |n| {
+        format!("{n},2000000000,{},{}", 300_000_000 + n * 5_000_000, 2_300_000_000 + n * 5_000_000)
+    });
+    assert_eq!(named(&of_text(&text), "workers").y[0], 3e8);
+}
+
+#[test]
+fn shares_are_refused_by_their_name_and_by_what_stands_beside_them() {
+    for heading in ["step,gpu_mem_util", "step,memory_utilization"] {
+        let text = rows(&format!("{heading}\n"), |n| format!("{n},{}", 45 + n / 3));
+        assert!(refused(&text).contains("per cent"), "{heading}: {}", refused(&text));
+    }
+    for heading in ["step,cpu_usage,memory_usage", "step,cpu,mem"] {
+        let text = rows(&format!("{heading}\n"), |n| format!("{n},{},{}.5", 90 + n % 5, 45 + n / 3));
+        assert!(refused(&text).contains("--unit GB"), "{heading}: {}", refused(&text));
+    }
+    let text = rows("step,cpu_usage,rss_gb\n", |n| format!("{n},90,{}.5", 4 + n / 3));
+    assert_eq!(only(&text).y[0], 4.5e9);
+}
+
+#[test]
+fn cards_of_gpustat_and_of_a_query_are_curves_each() {
+    let gpustat = rows("", |n| {
+        format!(
+            "gpu01  Tue Mar  4 09:{n:02}:00 2025  550.54\n[0] NVIDIA A100-SXM4-80GB | 45C,  99 % | {} / 81920 MB | a(19500M)\n\
+             [1] NVIDIA A100-SXM4-80GB | 45C,   0 % |     3 / 81920 MB |",
+            20_000 + n
+        )
+    });
+    let query = rows("", |n| {
+        let card = |id: u64, used: u64| {
+            format!(
+                "GPU 00000000:0{id}:00.0\n    FB Memory Usage\n        Total      : 81920 MiB\n        Used       : {used} MiB\n    \
+                 BAR1 Memory Usage\n        Total       : 131072 MiB\n        Used         : 7 MiB"
+            )
+        };
+        format!("Timestamp   : Tue Mar  4 09:{n:02}:00 2025\n{}\n{}", card(0, 20_000 + n), card(1, 3))
+    });
+    for text in [gpustat, query] {
+        let curves = of_text(&text);
+        let mebibytes: Vec<f64> = curves.iter().map(|curve| curve.y[59] / 1_048_576.0).collect();
+        assert_eq!(mebibytes, [20_059.0, 3.0], "{:?}", names(&curves));
+        assert!(curves.iter().all(|curve| curve.x[59] == 3540.0 && curve.context.limit.is_some()));
+    }
+}

@@ -10,6 +10,7 @@ mod linked;
 mod lists;
 mod nested;
 mod no_level;
+mod stamps;
 mod writers;
 
 use super::memory_names::{
@@ -150,8 +151,10 @@ fn gather(text: &str, hints: &Hints) -> Log {
     let mut under_epoch = None;
     let mut under_moment = None;
     let mut in_status = false;
+    let stamp = stamps::place(text);
     for line in text.lines().filter(|line| line.len() < 10_000) {
-        let found = numbers::scan(line);
+        let mut found = numbers::scan(line);
+        let stamped = stamp.and_then(|place| stamps::take(&mut found, place));
         if found.is_empty() {
             continue;
         }
@@ -160,6 +163,7 @@ fn gather(text: &str, hints: &Hints) -> Log {
             continue;
         }
         let mut point = line::point(line, &found, hints);
+        point.seconds = point.seconds.or(stamped);
         log.in_per_cent += usize::from(point.per_cent);
         under_epoch = point.epoch.or(under_epoch);
         if point.sizes.is_empty() {

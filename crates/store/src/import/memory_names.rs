@@ -164,6 +164,21 @@ pub(crate) fn is_peak(name: &str) -> bool {
 const NO_SIZE: &[&str] =
     &["percent", "pct", "%", "_frac", "memory_bandwidth", "limit", "memory clock", "memorytemp"];
 
+/// What `torch.cuda.memory_stats()` tells of all its pools and of each.
+const POOLS: &[&str] = &[".all.", ".small_pool.", ".large_pool."];
+
+/// Of those: what is held now. The others are sums since the start, peaks and parts.
+const HELD_IN_STATS: &[&str] =
+    &["allocated_bytes.all.current", "reserved_bytes.all.current", "active_bytes.all.current"];
+
+/// Whether a name in lower case is of what is held now; none if it is not one of `torch.cuda.memory_stats()`.
+fn is_held_in_stats(lower: &str) -> Option<bool> {
+    let ends = ["current", "peak", "allocated", "freed"].iter().any(|end| lower.ends_with(end));
+    let of_stats = ends && POOLS.iter().any(|pool| lower.contains(pool));
+    let inactive = lower.contains("inactive");
+    of_stats.then(|| !inactive && HELD_IN_STATS.iter().any(|held| lower.ends_with(held)))
+}
+
 /// Parts of names of page cache, which nobody has to hold.
 const PAGE_CACHE: &[&str] = &["memory_cache", "page_cache", "pagecache"];
 
@@ -182,6 +197,7 @@ const NO_LEVEL: &[&str] = &[
     "upload",
     "checkpoint",
     "ckpt",
+    "num",
     "read",
     "write",
     "written",
@@ -201,6 +217,9 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     if let Some(file) = cgroup_files::file(&lower) {
         let unit = Some(unit_of_name(name).unwrap_or(BYTES));
         return cgroup_files::meaning(file).map(|(metric, rank)| Meaning { metric, rank, unit });
+    }
+    if let Some(held) = is_held_in_stats(&lower) {
+        return held.then_some(Meaning { metric: Metric::Gpu, rank: 4, unit: Some(BYTES) });
     }
     if has(NO_SIZE) || has(PAGE_CACHE) || is_free(name) {
         return None;

@@ -79,12 +79,16 @@ fn curves_of(table: &Table, ys: &[(usize, Meaning)], hints: &Hints) -> Attempt {
     let mut curves = Vec::new();
     for (column, meant) in ys {
         let title = if ys.len() > 1 { table.names[*column].as_str() } else { "" };
+        let largest = largest_of_kin(table, ys, meant);
         for group in groups::of(table, *column, &x) {
             let said = group.note.clone();
             let runs = runs(table, group, &x);
             let note = (runs.len() > 1).then(|| NAMED_AGAIN.to_owned());
             for (name, rows) in runs {
-                let Some(mut curve) = curve(table, &rows, (*column, meant), &x, hints) else { continue };
+                let Some(mut curve) = curve(table, &rows, (*column, meant, largest.as_deref()), &x, hints)
+                else {
+                    continue;
+                };
                 curve.name = super::named(&[&name, title]);
                 curve.notes.extend(note.iter().chain(&said).cloned());
                 curves.push(curve);
@@ -92,6 +96,20 @@ fn curves_of(table: &Table, ys: &[(usize, Meaning)], hints: &Hints) -> Attempt {
         }
     }
     Ok(curves)
+}
+
+/// The largest number of each row in columns of one kind that say no unit: a program writes them all in one.
+fn largest_of_kin(table: &Table, ys: &[(usize, Meaning)], meant: &Meaning) -> Option<Vec<f64>> {
+    let kin: Vec<usize> = ys
+        .iter()
+        .filter(|(column, other)| {
+            other.metric == meant.metric && other.unit.is_none() && !table.holds_sizes(*column)
+        })
+        .map(|(column, _)| *column)
+        .collect();
+    let largest =
+        |row: &Vec<String>| kin.iter().filter_map(|column| measured(&row[*column])).reduce(f64::max);
+    (kin.len() > 1 && meant.unit.is_none()).then(|| table.rows.iter().filter_map(largest).collect())
 }
 
 /// Parts the lines the way that gives most of them the same number of fields.
@@ -282,7 +300,7 @@ fn runs(table: &Table, Group { title: group, rows, .. }: Group, place: &Place) -
 fn curve(
     table: &Table,
     rows: &[usize],
-    (column, meant): (usize, &Meaning),
+    (column, meant, largest): (usize, &Meaning, Option<&[f64]>),
     place: &Place,
     hints: &Hints,
 ) -> Option<Curve> {
@@ -297,7 +315,7 @@ fn curve(
     };
     let first = &table.rows[*rows.first()?][column];
     let y = raw(column);
-    let (unit, how) = unit_of(&table.names[column], first, meant, hints, &y);
+    let (unit, how) = unit_of(&table.names[column], first, meant, hints, largest.unwrap_or(&y));
     let (unit, how) = if how == numbers::BY_SIZE { nameless::unit(table, column, unit) } else { (unit, how) };
     let (x, said_x) = x_values(table, &rows, place.column, place.axis);
     let name = |column: usize| {
@@ -397,6 +415,8 @@ fn unit_of(name: &str, first: &str, meant: &Meaning, hints: &Hints, y: &[f64]) -
         (MIB, "as W&B counts")
     } else if let Some(unit) = meant.unit {
         (unit, "by its name")
+    } else if numbers::is_of_node(name, y) {
+        (numbers::BYTES, "as Node counts")
     } else if matches!(meant.metric, Metric::Other(_)) {
         (numbers::guess(y), numbers::BY_SIZE)
     } else {

@@ -1,5 +1,7 @@
 //! The files and screens of known tools: mprof, psrecord, docker stats, sstat, free, sar, ps and top in a loop.
 
+mod atop;
+mod cards;
 mod dumps;
 mod sar;
 mod slurm;
@@ -20,6 +22,8 @@ pub(crate) const FORMS: &[Form] = &[
     ("docker stats", docker_stats),
     ("kubectl top or systemd-cgtop", cgroups),
     ("sstat or sacct", slurm::read),
+    ("gpustat", cards::gpustat),
+    ("nvidia-smi -q", cards::query),
     ("nvidia-smi", nvidia_smi),
     ("nvidia-smi dmon or pmon", dumps::dmon),
     ("/proc/meminfo", dumps::meminfo),
@@ -27,6 +31,7 @@ pub(crate) const FORMS: &[Form] = &[
     ("vmstat", vmstat),
     ("statm", statm),
     ("sar", sar::read),
+    ("atop -P MEM", atop::read),
     ("ps or top", ps),
     ("a number after each time", stamped),
 ];

@@ -34,6 +34,14 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
     let parts = |column: usize, meant: &Meaning| {
         hints.unit.is_none() && meant.unit.is_none() && holds_parts(table, column)
     };
+    let per_cent = |column: usize, meant: &Meaning| {
+        hints.unit.is_none() && meant.unit.is_none() && is_per_cent(table, column)
+    };
+    let share = found.iter().find(|(column, meant)| per_cent(*column, meant)).map(|(column, _)| *column);
+    found.retain(|(column, meant)| !per_cent(*column, meant));
+    if let Some(share) = share.filter(|_| found.is_empty()) {
+        return Err(Missing::Wanted(beside_per_cent(&table.names[share])));
+    }
     let part = found.iter().find(|(column, meant)| parts(*column, meant)).map(|(column, _)| *column);
     found.retain(|(column, meant)| !parts(*column, meant));
     if let Some(part) = part.filter(|_| found.is_empty()) {
@@ -209,6 +217,33 @@ fn holds_parts(table: &Table, column: usize) -> bool {
         && values.iter().any(|value| value.fract() > 0.0)
 }
 
+/// Words of what is told in per cent beside memory, alone or with those that say that it is in use.
+const BUSY: &[&str] = &["cpu", "disk"];
+const IN_USE: &[&str] = &["usage", "load"];
+
+/// Whether a bare column between 0 and 100 stands beside another that is how busy or full something is.
+fn is_per_cent(table: &Table, column: usize) -> bool {
+    let up_to_hundred = |column: usize| {
+        let mut values = table.rows.iter().filter_map(|row| measured(&row[column]));
+        !table.holds_sizes(column) && values.all(|value| (0.0..=100.0).contains(&value))
+    };
+    let busy = |name: &String| {
+        let words = time_units::words(name);
+        words.iter().any(|word| BUSY.contains(&word.as_str()))
+            && words.iter().all(|word| [BUSY, IN_USE].iter().any(|known| known.contains(&word.as_str())))
+    };
+    let others = || (0..table.names.len()).filter(|other| *other != column && busy(&table.names[*other]));
+    let moves = |other: &usize| table.share_of_sizes(*other) >= 0.5 && up_to_hundred(*other);
+    up_to_hundred(column) && (busy(&table.names[column]) || others().any(|other| moves(&other)))
+}
+
+fn beside_per_cent(name: &str) -> String {
+    format!(
+        "`{name}` is between 0 and 100, as are the columns beside it: per cent of a whole that the file does not tell; if it is \
+         a size, say which with --unit, such as --unit GB"
+    )
+}
+
 fn below_one(name: &str) -> String {
     format!(
         "`{name}` is nowhere above 1: a part of a whole that the file does not tell, or a size without its unit; if it is \
@@ -220,7 +255,9 @@ fn below_one(name: &str) -> String {
 fn is_share(name: &str) -> bool {
     let last = name.rsplit(" - ").next().unwrap_or(name);
     let lower = last.to_ascii_lowercase();
-    let says_so = ["percent", "pct", "%"].iter().any(|word| lower.contains(word));
+    let util = |word: &str| matches!(word, "util" | "utilization" | "utilisation");
+    let says_so = ["percent", "pct", "%"].iter().any(|word| lower.contains(word))
+        || time_units::words(last).iter().any(|word| util(word));
     let memory = ["mem", "ram", "swap"].iter().any(|word| lower.contains(word));
     (says_so && memory)
         || matches!(last, "system/memory" | "system.memory")
