@@ -349,3 +349,17 @@ fn cards_of_gpustat_and_of_a_query_are_curves_each() {
         assert!(curves.iter().all(|curve| curve.x[59] == 3540.0 && curve.context.limit.is_some()));
     }
 }
+
+#[test]
+fn rows_of_several_cards_are_parted_by_their_index_or_their_turn_and_it_is_said() {
+    let index =
+        rows("", |n| format!("0, 20000 MiB, 81920 MiB, 99 %\n1, {} MiB, 81920 MiB, 99 %", 20_000 + n * 50));
+    assert_eq!(growing(&index), (2, vec!["GPU 1".to_owned()]));
+    for heading in ["", "memory.used [MiB], memory.total [MiB]\n"] {
+        let turns = rows(heading, |n| format!("20000 MiB, 81920 MiB\n{} MiB, 81920 MiB", 20_000 + n * 50));
+        assert_eq!(growing(&turns), (2, vec!["card 2 of 2".to_owned()]));
+        assert!(notes(&of_text(&turns)[0]).contains("2 cards in turn"));
+        let one = rows(heading, |n| format!("{} MiB, 81920 MiB", 20_000 + n * 50));
+        assert_eq!(growing(&one).0, 1);
+    }
+}

@@ -335,15 +335,21 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
     let mut judged: Vec<&str> = best.into_iter().collect();
     let told = lines.keys().copied().filter(|name| Some(*name) != best);
     judged.extend(told.clone().filter(|name| gpu(name) || alike(name)).take(MOST_BESIDE));
+    add_others(&mut judged, told);
+    Ok(judged.into_iter().map(str::to_owned).collect())
+}
+
+/// Adds the names of other processes, cards and sums than those that are judged already, the best first.
+fn add_others<'a>(judged: &mut Vec<&'a str>, told: impl Iterator<Item = &'a str>) {
+    let meant = |name| Some((name, meaning(name)?));
     let mut others: Vec<(&str, Meaning)> =
-        told.filter(|name| !judged.contains(name)).filter_map(|name| Some((name, meaning(name)?))).collect();
+        told.filter(|name| !judged.contains(name)).filter_map(meant).collect();
     others.sort_by_key(|(_, meant)| std::cmp::Reverse(meant.rank));
     for (name, meant) in others {
-        if judged.len() <= MOST_BESIDE && whose::is_of_another(name, &meant, &judged) {
+        if judged.len() <= MOST_BESIDE && whose::is_of_another(name, &meant, judged) {
             judged.push(name);
         }
     }
-    Ok(judged.into_iter().map(str::to_owned).collect())
 }
 
 fn meant(name: &str) -> Option<Meaning> {

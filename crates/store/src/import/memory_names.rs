@@ -210,23 +210,29 @@ const NO_LEVEL: &[&str] = &[
     "network",
 ];
 
+/// The meaning of a name in lower case that one program alone writes: what it tells and is no memory is none.
+fn meaning_to_its_writer(lower: &str) -> Result<Option<Meaning>, NoWriterKnown> {
+    if let Some(file) = cgroup_files::file(lower) {
+        let unit = Some(unit_of_name(lower).unwrap_or(BYTES));
+        return Ok(cgroup_files::meaning(file).map(|(metric, rank)| Meaning { metric, rank, unit }));
+    }
+    let held = is_held_in_stats(lower).ok_or(NoWriterKnown)?;
+    Ok(held.then_some(Meaning { metric: Metric::Gpu, rank: 4, unit: Some(BYTES) }))
+}
+
+/// A name is anybody's.
+struct NoWriterKnown;
+
 /// The meaning of a column, key or tag; `None` when it is not about memory.
 pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let lower = name.to_ascii_lowercase();
+    if let Ok(known) = meaning_to_its_writer(&lower) {
+        return known;
+    }
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    if let Some(file) = cgroup_files::file(&lower) {
-        let unit = Some(unit_of_name(name).unwrap_or(BYTES));
-        return cgroup_files::meaning(file).map(|(metric, rank)| Meaning { metric, rank, unit });
-    }
-    if let Some(held) = is_held_in_stats(&lower) {
-        return held.then_some(Meaning { metric: Metric::Gpu, rank: 4, unit: Some(BYTES) });
-    }
-    if has(NO_SIZE) || has(PAGE_CACHE) || is_free(name) {
-        return None;
-    }
     let parts: Vec<&str> = parts(&lower).collect();
     let is = |words: &[&str]| words.iter().any(|word| parts.contains(word));
-    if is(NO_LEVEL) {
+    if has(NO_SIZE) || has(PAGE_CACHE) || is_free(name) || is(NO_LEVEL) {
         return None;
     }
     let peak = is(PEAK);

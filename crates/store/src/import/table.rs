@@ -6,6 +6,7 @@ mod columns;
 mod groups;
 mod machine;
 mod nameless;
+mod turns;
 
 use super::locale::{self, Among};
 use super::memory_names::{FREE, Meaning, count_series, heap_series, is_free, is_named, is_sum};
@@ -353,9 +354,8 @@ fn bound(table: &Table, rows: &[usize], y: usize, unit: Unit) -> Option<f64> {
     }
     let beside = |row: &usize| {
         let column = column?;
-        let unit = if numbers::number(&table.rows[*row][column]).is_none() {
-            numbers::BYTES
-        } else if cgroup_files::is_limit(&table.names[column]) {
+        let sized = numbers::number(&table.rows[*row][column]).is_none();
+        let unit = if sized || cgroup_files::is_limit(&table.names[column]) {
             numbers::BYTES
         } else {
             numbers::unit_of_name(&table.names[column]).unwrap_or(unit)

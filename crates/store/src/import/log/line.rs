@@ -127,9 +127,8 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
         } else if bare && short == "pid" {
             point.pid = Some(item.value);
         } else if let Some(shown) = clock::shown(line, item) {
-            if point.seconds.is_none() {
-                (point.seconds, point.told_in) = seconds(shown);
-            }
+            let before = (point.seconds, point.told_in);
+            (point.seconds, point.told_in) = if before.0.is_none() { seconds(shown) } else { before };
         } else if let Some(series) = count_of(item, &key) {
             point.counts.push((series, item.value));
         } else {
@@ -153,13 +152,18 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
     // Ray writes `(train pid=4711)` before each line.
     let of_pid = |pid: f64| Writer { number: pid as u32, name: format!("pid {pid}") };
     point.label = point.label.take().or_else(|| point.pid.map(of_pid));
-    let bar = found.iter().find(|item| in_bar(item));
-    if let Some(counted) = bar.or_else(|| found.iter().find(|item| in_brackets(line, item)))
-        && point.step.is_none()
-    {
-        (point.step, point.of, point.in_bar) = (Some(counted.value), whole_of(counted), bar.is_some());
+    if point.step.is_none() {
+        count_by_bar(&mut point, line, found);
     }
     point
+}
+
+/// Takes the step from a progress bar, or from brackets after an epoch.
+fn count_by_bar(point: &mut Point, line: &str, found: &[Found<'_>]) {
+    let bar = found.iter().find(|item| in_bar(item));
+    if let Some(counted) = bar.or_else(|| found.iter().find(|item| in_brackets(line, item))) {
+        (point.step, point.of, point.in_bar) = (Some(counted.value), whole_of(counted), bar.is_some());
+    }
 }
 
 fn seconds(shown: clock::Shown) -> (Option<f64>, Option<&'static str>) {
@@ -344,6 +348,14 @@ fn label(line: &str) -> Option<Writer> {
         let digits = !label.is_empty() && is_number(label);
         if digits && rest.starts_with([' ', '\t']) {
             return label.parse().ok().map(Writer::rank);
+        }
+    }
+    if let Some((card, rest)) = line.split_once(", ") {
+        // `0, 20000 MiB, 81920 MiB, 99 %`: nvidia-smi without its heading.
+        let size = rest.split(',').next().unwrap_or("");
+        let of_card = !card.is_empty() && card.len() <= 2 && is_number(card) && size.ends_with(" MiB");
+        if let Some(number) = card.parse().ok().filter(|_| of_card) {
+            return Some(Writer { number, name: format!("GPU {number}") });
         }
     }
     let bracket = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));

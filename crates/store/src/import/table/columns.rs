@@ -31,38 +31,13 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
         .filter(|column| table.share_of_sizes(*column) >= 0.5)
         .filter_map(|column| Some((column, meaning_in(table, column)?)))
         .collect();
-    let parts = |column: usize, meant: &Meaning| {
-        hints.unit.is_none() && meant.unit.is_none() && holds_parts(table, column)
-    };
-    let per_cent = |column: usize, meant: &Meaning| {
-        hints.unit.is_none() && meant.unit.is_none() && is_per_cent(table, column)
-    };
-    let share = found.iter().find(|(column, meant)| per_cent(*column, meant)).map(|(column, _)| *column);
-    found.retain(|(column, meant)| !per_cent(*column, meant));
-    if let Some(share) = share.filter(|_| found.is_empty()) {
-        return Err(Missing::Wanted(beside_per_cent(&table.names[share])));
-    }
-    let part = found.iter().find(|(column, meant)| parts(*column, meant)).map(|(column, _)| *column);
-    found.retain(|(column, meant)| !parts(*column, meant));
-    if let Some(part) = part.filter(|_| found.is_empty()) {
-        return Err(Missing::Wanted(below_one(&table.names[part])));
-    }
+    refuse_shares(table, &mut found, hints)?;
     if found.iter().any(|(column, _)| !process_parts::is_file(&table.names[*column])) {
         found.retain(|(column, _)| !process_parts::is_file(&table.names[*column]));
     } else if let Some((column, _)) = found.first() {
         return Err(process_parts::only_file(&table.names[*column]));
     }
-    let whole = |column: usize| process_parts::part(&table.names[column]).is_none();
-    let nows: Vec<usize> =
-        found.iter().map(|(column, _)| *column).filter(|column| is_now(&table.names[*column])).collect();
-    // What is there now before a peak of the same.
-    let peak = |column: usize| {
-        let name = &table.names[column];
-        is_peak(name) && nows.iter().any(|now| whose::of_the_same(name, &table.names[*now]))
-    };
-    found.sort_by_key(|(column, meant)| {
-        (peak(*column), std::cmp::Reverse(meant.rank), !whole(*column), *column)
-    });
+    best_first(table, &mut found);
     let Some(best) = found.first().map(|(column, meant)| (*column, meant.rank)) else {
         return without_names_of_memory(table, &plain);
     };
@@ -85,6 +60,36 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
         kept
     });
     Ok(found)
+}
+
+/// Leaves out what is in per cent or a part of one; tells why if nothing is left.
+fn refuse_shares(table: &Table, found: &mut Vec<(usize, Meaning)>, hints: &Hints) -> Result<(), Missing> {
+    type Form = (fn(&Table, usize) -> bool, fn(&str) -> String);
+    const FORMS: [Form; 2] = [(is_per_cent, beside_per_cent), (holds_parts, below_one)];
+    for (is, why) in FORMS {
+        let out = |(column, meant): &(usize, Meaning)| {
+            hints.unit.is_none() && meant.unit.is_none() && is(table, *column)
+        };
+        let left_out = found.iter().filter(|one| out(one)).max_by_key(|(_, meant)| meant.rank);
+        let left_out = left_out.map(|(column, _)| *column);
+        found.retain(|one| !out(one));
+        if let Some(column) = left_out.filter(|_| found.is_empty()) {
+            return Err(Missing::Wanted(why(&table.names[column])));
+        }
+    }
+    Ok(())
+}
+
+/// Sorts columns by how well they do: what is there now before a peak of the same, the whole before its parts.
+fn best_first(table: &Table, found: &mut [(usize, Meaning)]) {
+    let name = |column: usize| table.names[column].as_str();
+    let nows: Vec<&str> = found.iter().map(|(column, _)| name(*column)).filter(|name| is_now(name)).collect();
+    let peak = |name: &str| is_peak(name) && nows.iter().any(|now| whose::of_the_same(name, now));
+    let part = |name: &str| process_parts::part(name).is_some();
+    found.sort_by_key(|(column, meant)| {
+        let name = name(*column);
+        (peak(name), std::cmp::Reverse(meant.rank), part(name), *column)
+    });
 }
 
 /// The meaning of a column; a total that moves is a sum over processes.
