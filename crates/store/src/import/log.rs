@@ -151,7 +151,7 @@ fn gather(text: &str, hints: &Hints) -> Log {
     let mut under_epoch = None;
     let mut under_moment = None;
     let mut in_status = false;
-    let stamp = stamps::place(text);
+    let stamp = stamps::place(text).filter(|_| hints.x.is_none());
     for line in text.lines().filter(|line| line.len() < 10_000) {
         let mut found = numbers::scan(line);
         let stamped = stamp.and_then(|place| stamps::take(&mut found, place));

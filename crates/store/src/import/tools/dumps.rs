@@ -21,6 +21,7 @@ pub(super) fn meminfo(text: &str, hints: &Hints) -> Attempt {
     };
     let mut rounds = Rounds::default();
     let mut dump: BTreeMap<String, f64> = BTreeMap::new();
+    let available = text.contains("MemAvailable");
     for text in text.lines() {
         match line(text) {
             Some((name, bytes)) => {
@@ -41,7 +42,8 @@ pub(super) fn meminfo(text: &str, hints: &Hints) -> Attempt {
     if rounds.lines.is_empty() {
         return Err(NO_MEMINFO.into());
     }
-    let note = format!("the whole machine: MemTotal minus MemAvailable, numbers taken as {}", unit.name);
+    let free = if available { "MemAvailable" } else { "MemFree, Buffers and Cached" };
+    let note = format!("the whole machine: MemTotal minus {free}, numbers taken as {}", unit.name);
     Ok(rounds.curves(&Metric::Host, &note))
 }
 
