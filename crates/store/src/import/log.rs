@@ -6,16 +6,23 @@
 mod axis;
 mod clock;
 mod line;
+mod linked;
+mod lists;
+mod nested;
 mod no_level;
+mod stamps;
 mod writers;
 
 use super::memory_names::{
-    FREE, Meaning, are_alike, free_meaning, heap_series, is_free, is_named, is_peak, is_total, meaning,
+    FREE, Meaning, are_alike, free_meaning, heap_series, is_free, is_named, is_now, is_peak, is_total,
+    meaning,
 };
 use super::numbers::{self, Unit};
 use super::passes::{self, At, Counted, Passes};
 use super::process_parts::Parts;
-use super::{Attempt, Hints, MOST_BESIDE, Missing, allocator, named, process_parts, times};
+use super::{
+    Attempt, Hints, MOST_BESIDE, Missing, allocator, cgroup_files, named, process_parts, times, whose,
+};
 use axis::{Chosen, Place};
 use line::{Point, Size, Stretch, Writer};
 use lowtide_model::{Axis, Curve, Metric};
@@ -49,6 +56,7 @@ struct Run<'a> {
 }
 
 pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
+    let text = &nested::named(text);
     let log = gather(text, hints);
     if log.points.is_empty() && log.in_per_cent >= FEWEST_POINTS {
         return Err(Missing::Wanted(IN_PER_CENT.to_owned()));
@@ -73,10 +81,25 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
             }));
         }
     }
+    if let Some(first) = curves.first_mut().filter(|_| hints.y.is_none()) {
+        first.notes.extend(unread(&log.points, &names));
+    }
     match failed.filter(|_| curves.is_empty()) {
         Some(missing) => Err(missing),
         None => Ok(curves),
     }
+}
+
+/// What has to be said of sizes of memory on many lines that are neither judged nor parts of what is.
+fn unread(points: &[Point], names: &[String]) -> Option<String> {
+    let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
+    for (name, ..) in points.iter().flat_map(|point| &point.sizes) {
+        *lines.entry(name).or_default() += 1;
+    }
+    let beside = |name: &str| process_parts::part(name).or(heap_series(name)).is_some() || is_total(name);
+    let memory = |name: &str| meant(name).is_some_and(|meant| whose::is_size(&meant));
+    lines.retain(|name, count| *count * 2 >= points.len() && memory(name) && !beside(name));
+    whose::unread(lines.into_keys().filter(|name| names.iter().all(|judged| judged != name)).collect())
 }
 
 /// The curves of points that one process wrote, or several in turn.
@@ -128,8 +151,10 @@ fn gather(text: &str, hints: &Hints) -> Log {
     let mut under_epoch = None;
     let mut under_moment = None;
     let mut in_status = false;
+    let stamp = stamps::place(text).filter(|_| hints.x.is_none());
     for line in text.lines().filter(|line| line.len() < 10_000) {
-        let found = numbers::scan(line);
+        let mut found = numbers::scan(line);
+        let stamped = stamp.and_then(|place| stamps::take(&mut found, place));
         if found.is_empty() {
             continue;
         }
@@ -138,6 +163,7 @@ fn gather(text: &str, hints: &Hints) -> Log {
             continue;
         }
         let mut point = line::point(line, &found, hints);
+        point.seconds = point.seconds.or(stamped);
         log.in_per_cent += usize::from(point.per_cent);
         under_epoch = point.epoch.or(under_epoch);
         if point.sizes.is_empty() {
@@ -273,7 +299,10 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
         return Err(process_parts::only_file(file));
     }
     let rank = |name: &str| {
-        if name.is_empty() { NAMELESS_RANK } else { meant(name).map_or(0, |meant| meant.rank) }
+        if name.is_empty() || meant(name).is_none() && is_now(name) {
+            return NAMELESS_RANK;
+        }
+        meant(name).map_or(0, |meant| meant.rank)
     };
     lines.retain(|_, count| *count * 2 >= most);
     let is_share = |name: &str| {
@@ -288,7 +317,13 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
     }
     // Of several that mean and count as much, the whole before its parts, and the first that has a name.
     let whole = |name: &str| process_parts::part(name).is_none();
-    let worth = |(name, count): &(&&str, &usize)| (rank(name), **count, whole(name), !name.is_empty());
+    // What is there now before a peak of the same.
+    let now = |name: &str| {
+        let peak_of = |other: &&&str| is_now(other) && whose::of_the_same(name, other);
+        !(is_peak(name) && lines.keys().any(|other| peak_of(&other)))
+    };
+    let worth =
+        |(name, count): &(&&str, &usize)| (now(name), rank(name), **count, whole(name), !name.is_empty());
     let best = lines.iter().rev().max_by_key(worth).map(|(name, _)| *name);
     let peaks = best.is_some_and(is_peak);
     let beside_reserved = best.and_then(|best| allocator::peak_of_use(best, lines.keys().copied()));
@@ -297,9 +332,24 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
             && meaning(name).is_some_and(|meant| meant.metric == Metric::Gpu)
     };
     let alike = |name: &str| best.is_some_and(|best| are_alike(best, name));
-    let told = |name: &&&str| Some(**name) != best && (gpu(name) || alike(name));
-    let beside = lines.keys().filter(told).take(MOST_BESIDE).copied();
-    Ok(best.into_iter().chain(beside).map(str::to_owned).collect())
+    let mut judged: Vec<&str> = best.into_iter().collect();
+    let told = lines.keys().copied().filter(|name| Some(*name) != best);
+    judged.extend(told.clone().filter(|name| gpu(name) || alike(name)).take(MOST_BESIDE));
+    add_others(&mut judged, told);
+    Ok(judged.into_iter().map(str::to_owned).collect())
+}
+
+/// Adds the names of other processes, cards and sums than those that are judged already, the best first.
+fn add_others<'a>(judged: &mut Vec<&'a str>, told: impl Iterator<Item = &'a str>) {
+    let meant = |name| Some((name, meaning(name)?));
+    let mut others: Vec<(&str, Meaning)> =
+        told.filter(|name| !judged.contains(name)).filter_map(meant).collect();
+    others.sort_by_key(|(_, meant)| std::cmp::Reverse(meant.rank));
+    for (name, meant) in others {
+        if judged.len() <= MOST_BESIDE && whose::is_of_another(name, &meant, judged) {
+            judged.push(name);
+        }
+    }
 }
 
 fn meant(name: &str) -> Option<Meaning> {
@@ -372,7 +422,8 @@ fn curve(log: &Log, run: &Run<'_>, name: &str, chosen: &Chosen, hints: &Hints) -
     out.notes.extend(run.passes.as_ref().map(|passes| passes.note.clone()));
     out.notes.extend(note_on_name(points, name));
     out.context.epoch_steps = run.passes.as_ref().map(|passes| passes.steps);
-    let beside = || total_beside(points, name, hints).filter(|_| is_free(name));
+    let beside =
+        || total_beside(points, name, hints).filter(|_| is_free(name) || cgroup_files::is_charge(name));
     let bound = bound(points, name, hints).or_else(beside);
     let bound = bound.filter(|bound| out.y.iter().all(|y| y <= bound || y.is_nan()));
     super::set_limit(&mut out, bound);

@@ -1,6 +1,7 @@
 //! Which name means memory, of what kind, and which of several is the one to judge.
 
-use super::numbers::{Unit, unit_of_name};
+use super::numbers::{BYTES, Unit, unit_of_name};
+use super::{cgroup_files, whose};
 use lowtide_model::Metric;
 
 /// What a name says.
@@ -75,7 +76,7 @@ pub(crate) fn free_meaning(name: &str) -> Option<Meaning> {
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     let unit = unit_of_name(name);
     let memory = unit.is_some() || has(&["mem"]) || has(OF_GPUS) || parts(&lower).any(|part| part == "ram");
-    let gpu = lower.starts_with("memory.") || has(OF_GPUS);
+    let gpu = is_of_nvidia_smi(&lower) || has(OF_GPUS);
     let metric = if gpu { Metric::Gpu } else { Metric::Host };
     (is_free(name) && memory && !has(NO_SIZE) && !has(&["swap", "disk"])).then_some(Meaning {
         metric,
@@ -84,10 +85,49 @@ pub(crate) fn free_meaning(name: &str) -> Option<Meaning> {
     })
 }
 
-/// Whether a name is of all the memory that there is, held or not: `memory.total`, `MemTotal`.
+/// What `nvidia-smi --query-gpu` tells of a card's memory.
+const OF_NVIDIA_SMI: &[&str] = &["used", "free", "total", "reserved", "allocated"];
+
+/// Whether a name in lower case is a column of `nvidia-smi`: a cgroup's files begin with `memory.` as well.
+fn is_of_nvidia_smi(lower: &str) -> bool {
+    let rest = lower.strip_prefix("memory.");
+    rest.is_some_and(|rest| parts(rest).next().is_some_and(|word| OF_NVIDIA_SMI.contains(&word)))
+}
+
+/// Words beside `total` that make a sum of it: of processes or their parts, not all that the machine has.
+const SUMMED: &[&str] = &[
+    "rss",
+    "pss",
+    "uss",
+    "vms",
+    "anon",
+    "proc",
+    "procs",
+    "process",
+    "processes",
+    "tree",
+    "worker",
+    "workers",
+    "children",
+    "main",
+    "cache",
+    "used",
+    "usage",
+    "allocated",
+    "reserved",
+];
+
+/// Whether a name is of all the memory that there is, held or not: `memory.total`, `MemTotal`, and no sum such as
+/// `total_rss`.
 pub(crate) fn is_total(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
-    parts(&lower).any(|part| ["total", "limit", "memtotal"].contains(&part))
+    let has = |words: &[&str]| parts(&lower).any(|part| words.contains(&part));
+    cgroup_files::is_limit(&lower) || has(&["limit", "memtotal"]) || has(&["total"]) && !is_sum(&lower)
+}
+
+/// Whether a name that says `total` is of a sum of processes or of parts of them.
+pub(crate) fn is_sum(name: &str) -> bool {
+    parts(&name.to_ascii_lowercase()).any(|part| SUMMED.contains(&part))
 }
 
 /// The same, where the name says that it is of memory: `mem_total`, `gpu_total_mb`.
@@ -103,6 +143,18 @@ pub(crate) fn is_other_memory(name: &str) -> bool {
     is_free(name) || parts(&name.to_ascii_lowercase()).any(|part| OTHER_MEMORY.contains(&part))
 }
 
+/// Words for what is held at the moment.
+const NOW: &[&str] = &["now", "current", "currently", "cur"];
+
+pub(crate) fn is_now_word(word: &str) -> bool {
+    NOW.contains(&word)
+}
+
+/// Whether a name is of what is held now, where a peak may stand beside it.
+pub(crate) fn is_now(name: &str) -> bool {
+    parts(&name.to_ascii_lowercase()).any(is_now_word)
+}
+
 /// Whether a name is of the highest value so far.
 pub(crate) fn is_peak(name: &str) -> bool {
     parts(&name.to_ascii_lowercase()).any(|part| PEAK.contains(&part))
@@ -111,6 +163,24 @@ pub(crate) fn is_peak(name: &str) -> bool {
 /// Parts of names of what is told of memory and is no size.
 const NO_SIZE: &[&str] =
     &["percent", "pct", "%", "_frac", "memory_bandwidth", "limit", "memory clock", "memorytemp"];
+
+/// What `torch.cuda.memory_stats()` tells of all its pools and of each.
+const POOLS: &[&str] = &[".all.", ".small_pool.", ".large_pool."];
+
+/// Of those: what is held now. The others are sums since the start, peaks and parts.
+const HELD_IN_STATS: &[&str] =
+    &["allocated_bytes.all.current", "reserved_bytes.all.current", "active_bytes.all.current"];
+
+/// Whether a name in lower case is of what is held now; none if it is not one of `torch.cuda.memory_stats()`.
+fn is_held_in_stats(lower: &str) -> Option<bool> {
+    let ends = ["current", "peak", "allocated", "freed"].iter().any(|end| lower.ends_with(end));
+    let of_stats = ends && POOLS.iter().any(|pool| lower.contains(pool));
+    let inactive = lower.contains("inactive");
+    of_stats.then(|| !inactive && HELD_IN_STATS.iter().any(|held| lower.ends_with(held)))
+}
+
+/// Parts of names of page cache, which nobody has to hold.
+const PAGE_CACHE: &[&str] = &["memory_cache", "page_cache", "pagecache"];
 
 /// Words in names of changes, rates and files.
 const NO_LEVEL: &[&str] = &[
@@ -127,18 +197,42 @@ const NO_LEVEL: &[&str] = &[
     "upload",
     "checkpoint",
     "ckpt",
+    "num",
+    "read",
+    "write",
+    "written",
+    "sent",
+    "recv",
+    "received",
+    "rx",
+    "tx",
+    "net",
+    "network",
 ];
+
+/// The meaning of a name in lower case that one program alone writes: what it tells and is no memory is none.
+fn meaning_to_its_writer(lower: &str) -> Result<Option<Meaning>, NoWriterKnown> {
+    if let Some(file) = cgroup_files::file(lower) {
+        let unit = Some(unit_of_name(lower).unwrap_or(BYTES));
+        return Ok(cgroup_files::meaning(file).map(|(metric, rank)| Meaning { metric, rank, unit }));
+    }
+    let held = is_held_in_stats(lower).ok_or(NoWriterKnown)?;
+    Ok(held.then_some(Meaning { metric: Metric::Gpu, rank: 4, unit: Some(BYTES) }))
+}
+
+/// A name is anybody's.
+struct NoWriterKnown;
 
 /// The meaning of a column, key or tag; `None` when it is not about memory.
 pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let lower = name.to_ascii_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    if has(NO_SIZE) || is_free(name) {
-        return None;
+    if let Ok(known) = meaning_to_its_writer(&lower) {
+        return known;
     }
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     let parts: Vec<&str> = parts(&lower).collect();
     let is = |words: &[&str]| words.iter().any(|word| parts.contains(word));
-    if is(NO_LEVEL) {
+    if has(NO_SIZE) || has(PAGE_CACHE) || is_free(name) || is(NO_LEVEL) {
         return None;
     }
     let peak = is(PEAK);
@@ -146,7 +240,11 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let torch = has(&["mem"])
         && !has(&["heap", "cpu", "host"])
         && (is(&["allocated", "reserved"]) || peak && is(&["active"]));
-    let gpu = !is(&["total"]) && (lower.starts_with("memory.") || has(OF_GPUS) || torch);
+    let unit = unit_of_name(name);
+    let told = unit.is_some() || has(HELD_BY_GPUS) || is(&["ram"]);
+    let device = is(&["device", "dev"]) && (unit.is_some() || has(&["mem"]));
+    let gpu = told && !is(&["total"]) && (is_of_nvidia_smi(&lower) || has(OF_GPUS) || torch || device);
+    let machine = is(&["system", "sys", "machine"]) && !has(&["proc"]);
     let (metric, rank) = if has(&["maxrss", "max_rss", "peak_rss", "vmhwm", "ru_maxrss"])
         || peak && has(&["rss", "resident"])
     {
@@ -156,19 +254,21 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         (Metric::Rss, 10)
     } else if has(&["pss"]) {
         (Metric::PssTree, 9)
-    } else if is(&["anon"]) || has(&["private", "uss"]) && unit_of_name(name).is_some() {
+    } else if is(&["anon"]) || has(&["private", "uss"]) && unit.is_some() {
         (Metric::Anon, 8)
     } else if has(&["working_set", "cgroup", "container"]) && has(&["mem", "working_set"]) {
         (Metric::Cgroup, 8)
     } else if has(&["virtual memory used", "virtual_memory_used"]) || is(&["anonpages"]) {
         // What psutil and DeepSpeed call so is the machine's memory in use.
         (Metric::Host, 7)
-    } else if gpu && peak && has(HELD_BY_GPUS) {
+    } else if gpu && peak {
         (Metric::Gpu, 2)
-    } else if gpu && has(HELD_BY_GPUS) {
+    } else if gpu {
         (Metric::Gpu, 4)
     } else if has(NOT_HELD) {
         return None;
+    } else if machine && !peak && (unit.is_some() || has(&["mem"]) || is(&["ram"])) {
+        (Metric::Host, 4)
     } else if peak && (has(&["memory", "mem_"]) || is(&["mem", "ram"])) {
         (Metric::MaxRss, 5)
     } else if has(&["memory", "mem_", "speicher", "mémoire"]) || is(&["mem", "ram"]) || lower.ends_with("mem")
@@ -178,12 +278,14 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         (Metric::Other(name.trim().to_owned()), 3)
     } else if has(&["allocated", "reserved"]) {
         (Metric::Gpu, 3)
-    } else if unit_of_name(name).is_some() {
+    } else if unit.is_some() && !peak && whose::is_of_process(name) {
+        (Metric::Rss, 5)
+    } else if unit.is_some() {
         (Metric::Other(name.trim().to_owned()), 2)
     } else {
         return None;
     };
-    Some(Meaning { metric, rank, unit: unit_of_name(name) })
+    Some(Meaning { metric, rank, unit })
 }
 
 /// Whether a name holds counts that go beside a memory curve: tensors, objects, workers.

@@ -5,6 +5,7 @@
 
 mod allocator;
 mod apart;
+mod cgroup_files;
 mod curve_json;
 mod json_table;
 mod locale;
@@ -12,6 +13,7 @@ mod log;
 mod lowtide_series;
 mod memory_names;
 mod numbers;
+mod page_cache;
 mod passes;
 mod pauses;
 mod process_parts;
@@ -23,6 +25,7 @@ mod time_units;
 mod times;
 mod tools;
 mod torn;
+mod whose;
 
 use lowtide_model::{Axis, Bytes, Curve};
 use std::path::{Path, PathBuf};

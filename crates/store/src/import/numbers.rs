@@ -61,6 +61,12 @@ pub(crate) fn unit_of_name(name: &str) -> Option<Unit> {
         .iter()
         .find(|tail| name.ends_with(**tail))
         .and_then(|tail| unit(tail))
+        .or_else(|| says_bytes(name).then_some(BYTES))
+}
+
+/// Whether one of the words of a name is bytes: `bytes_in_use`, `heap_bytes_used`.
+fn says_bytes(name: &str) -> bool {
+    name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word.eq_ignore_ascii_case("bytes"))
 }
 
 /// A process that is looked at holds more.
@@ -94,6 +100,19 @@ pub(crate) fn guess_of_process(values: &[f64]) -> Unit {
     let small = known().map(f64::abs).fold(0.0, f64::max) < LEAST_MEGABYTES;
     let decimals = known().filter(|value| value.fract().abs() > 0.0).count() * 2 > known().count();
     if small && decimals { GB } else { guess(values) }
+}
+
+/// What Node's `process.memoryUsage()` calls what it tells, which is bytes.
+const OF_NODE: &[&str] = &["heapUsed", "heapTotal", "arrayBuffers"];
+/// As bytes no heap is smaller; people who divide have smaller numbers.
+const LEAST_OF_NODE: f64 = 1e6;
+
+/// Whether a size without a unit has a name that Node gives to bytes.
+pub(crate) fn is_of_node(name: &str, values: &[f64]) -> bool {
+    let last = name.rsplit(['.', '/', '_']).next().unwrap_or(name);
+    let large =
+        || values.iter().copied().filter(|value| value.is_finite()).all(|value| value >= LEAST_OF_NODE);
+    OF_NODE.contains(&last) && large()
 }
 
 /// What is said of a unit that was guessed.

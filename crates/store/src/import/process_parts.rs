@@ -3,7 +3,8 @@
 //!
 //! File pages are never a curve of their own: they grow as files are read, and nobody has to fix that.
 
-use super::Missing;
+use super::cgroup_files::{self, CgroupFile};
+use super::{Missing, numbers, time_units};
 use lowtide_model::Curve;
 use std::collections::BTreeMap;
 
@@ -13,16 +14,55 @@ const PARTS: &[(&str, &str)] =
 /// The sizes of each part, in bytes.
 pub(crate) type Parts = BTreeMap<&'static str, Vec<f64>>;
 
-/// The part of a process that a name is of: `RssFile`, `rss_file_kb`.
+/// The part of a process that a name is of: `RssFile`, `rss_file_kb`; or of a cgroup: `memory.stat.file`.
 pub(crate) fn part(name: &str) -> Option<&'static str> {
+    if let Some(file) = cgroup_files::file(name) {
+        return match file {
+            CgroupFile::Anon => Some("anon"),
+            CgroupFile::File => Some("file"),
+            CgroupFile::Cache => Some("cache"),
+            CgroupFile::Shmem => Some("shmem"),
+            CgroupFile::Swap => Some("swap"),
+            CgroupFile::Charge | CgroupFile::Limit | CgroupFile::Peak | CgroupFile::Other => None,
+        };
+    }
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     PARTS.iter().find(|(start, _)| plain.contains(start)).map(|(_, part)| *part)
 }
 
+/// The part of a container or a cgroup that a column beside what is in use of it is of: its page cache.
+pub(crate) fn part_of(name: &str, of: &str) -> Option<&'static str> {
+    part(name).or_else(|| (is_usage(of) && is_cache(name)).then_some("cache"))
+}
+
+/// Whether a name is of what a container has in use, with its page cache: `container_memory_usage_bytes`.
+fn is_usage(name: &str) -> bool {
+    let words = time_units::words(name);
+    let has = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
+    cgroup_files::is_charge(name) || has(&["usage"]) && has(&["memory", "container", "cgroup"])
+}
+
+/// Whether a name says page cache and nothing else.
+fn is_cache(name: &str) -> bool {
+    let words = time_units::words(name);
+    let cache = words.iter().any(|word| ["cache", "cached"].contains(&word.as_str()));
+    let around = |word: &str| {
+        ["cache", "cached", "page", "container", "cgroup", "memory", "mem", "total"].contains(&word)
+    };
+    cache && words.iter().all(|word| around(word) || numbers::unit(word).is_some())
+}
+
+/// The part of which a column beside the curve is, whatever it is of.
+pub(crate) fn part_beside(name: &str) -> Option<&'static str> {
+    let lower = name.to_ascii_lowercase();
+    let is = |part: &&str| lower.starts_with(*part) || lower.contains(&format!("_{part}"));
+    ["anon", "file", "shmem", "swap", "pss", "uss"].into_iter().find(is)
+}
+
 /// Whether a name is of pages of files alone.
 pub(crate) fn is_file(name: &str) -> bool {
-    part(name) == Some("file")
+    matches!(part(name), Some("file" | "cache"))
 }
 
 /// Whether a name is one of those that stand on lines of their own in /proc/PID/status.
@@ -40,7 +80,19 @@ pub(crate) fn only_file(name: &str) -> Missing {
 
 /// Puts beside a curve what of it the kernel takes back and what it does not; `name` is that of the curve.
 pub(crate) fn tell(curve: &mut Curve, name: &str, mut parts: Parts) {
-    let whole = part(name).is_none() && name.to_ascii_lowercase().contains("rss");
+    let rss = name.to_ascii_lowercase().contains("rss");
+    let whole = part(name).is_none() && (rss || is_usage(name));
+    // What is swapped out of a cgroup is needed, and not charged as memory.
+    if let Some(swap) = parts.get("swap").filter(|_| cgroup_files::file(name).is_some()) {
+        curve.series.insert("swap".to_owned(), swap.clone());
+    }
+    if let Some(cache) = parts.remove("cache") {
+        // A resident size beside a cgroup's cache is told without it.
+        if rss && !is_usage(name) {
+            parts.insert("anon", curve.y.clone());
+        }
+        parts.entry("file").or_insert(cache);
+    }
     let anon = match (part(name), parts.remove("anon"), parts.get("file")) {
         (None, Some(anon), _) if whole => Some(with(&anon, parts.get("shmem"), 1.0)),
         (None, None, Some(file)) if whole => Some(with(&curve.y, Some(file), -1.0)),

@@ -68,6 +68,18 @@ const FREE: &[(&str, &str)] = &[
     ("node_memory_MemFree_bytes", "node_memory_MemAvailable_bytes"),
 ];
 
+/// What holds page cache, and what is told beside it without.
+const WITH_CACHE: &[(&str, &str)] = &[
+    ("container_memory_usage_bytes", "container_memory_working_set_bytes"),
+    ("container_memory_usage_bytes", "container_memory_rss"),
+];
+
+/// What is told of page cache beside a series, which the kernel gives back.
+const CACHES: &[(&str, &[&str])] = &[
+    ("node_memory_MemFree_bytes", &["node_memory_Cached_bytes", "node_memory_Buffers_bytes"]),
+    ("container_memory_usage_bytes", &["container_memory_cache"]),
+];
+
 /// What a limit is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
@@ -120,9 +132,9 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     let mut wanted: Vec<&Value> = series.iter().filter(|one| !is_limit(name(one))).collect();
     // Who asks for one series only, or names one, means it.
     if hints.y.is_none() && wanted.iter().any(|one| is_held(name(one))) {
-        wanted.retain(|one| is_held(name(one)) && !is_told_better(name(one), series));
+        wanted.retain(|one| is_held(name(one)) && !is_told_better(one, series));
     }
-    let mut curves: Vec<Curve> = wanted.iter().filter_map(|one| curve(one, hints, &limits)).collect();
+    let mut curves: Vec<Curve> = wanted.iter().filter_map(|one| curve(one, hints, &limits, series)).collect();
     if let Some(asked) = &hints.y {
         curves.retain(|curve| curve.name.split(' ').next().is_some_and(|name| is_named(name, asked)));
     }
@@ -133,9 +145,35 @@ fn is_held(name: &str) -> bool {
     !name.to_ascii_lowercase().split(['_', ':']).any(|word| NOT_HELD.contains(&word))
 }
 
-fn is_told_better(free: &str, series: &[Value]) -> bool {
-    let better = FREE.iter().find(|(name, _)| *name == free).map(|(_, better)| *better);
-    better.is_some_and(|better| series.iter().any(|one| name(one) == better))
+fn is_told_better(one: &Value, series: &[Value]) -> bool {
+    let better = |known: &&(&str, &str)| known.0 == name(one);
+    let told = |known: &(&str, &str)| series.iter().any(|other| name(other) == known.1);
+    let of_the_same = |known: &(&str, &str)| beside(one, known.1, series).is_some();
+    FREE.iter().filter(better).any(told) || WITH_CACHE.iter().filter(better).any(of_the_same)
+}
+
+/// The series of this name with the labels of another.
+fn beside<'a>(one: &Value, wanted: &str, series: &'a [Value]) -> Option<&'a Value> {
+    let others = |series: &Value| {
+        labels(series).map(|labels| labels.iter().filter(|(name, _)| *name != "__name__").count())
+    };
+    let alike = |other: &&Value| {
+        let same = |(key, value): (&String, &Value)| key == "__name__" || label(other, key) == value.as_str();
+        name(other) == wanted
+            && others(other) == others(one)
+            && labels(one).is_some_and(|labels| labels.iter().all(same))
+    };
+    series.iter().find(alike)
+}
+
+/// The page cache told beside a series at its points, if any is.
+fn cache_of(one: &Value, series: &[Value]) -> Option<Vec<f64>> {
+    let (_, names) = CACHES.iter().find(|(known, _)| *known == name(one))?;
+    let (x, _) = points(one)?;
+    let told = names.iter().filter_map(|wanted| points(beside(one, wanted, series)?));
+    told.filter(|(at, _)| *at == x)
+        .map(|(_, y)| y)
+        .reduce(|a, b| a.iter().zip(&b).map(|(a, b)| a + b).collect())
 }
 
 fn no_series(series: &[Value]) -> Missing {
@@ -215,7 +253,7 @@ fn host(instance: &str) -> &str {
     instance.rsplit_once(':').filter(|(_, end)| port(end)).map_or(instance, |(host, _)| host)
 }
 
-fn curve(series: &Value, hints: &Hints, limits: &[Limit<'_>]) -> Option<Curve> {
+fn curve(series: &Value, hints: &Hints, limits: &[Limit<'_>], all: &[Value]) -> Option<Curve> {
     let metric_name = name(series);
     let (mut x, mut y) = points(series)?;
     let start = *x.first()?;
@@ -250,10 +288,25 @@ fn curve(series: &Value, hints: &Hints, limits: &[Limit<'_>]) -> Option<Curve> {
     let mut out = Curve { name: title(series), axis: Axis::Seconds, x, y, metric, notes, ..Curve::default() };
     super::set_limit(&mut out, limit);
     let free = FREE.iter().any(|(free, _)| *free == metric_name);
+    if let Some(cache) = cache_of(series, all).filter(|_| hints.y.is_none()) {
+        without_cache(&mut out, &cache, free);
+    }
     if is_free(metric_name) || free || metric_name == "node_memory_MemAvailable_bytes" {
         super::turn_round(&mut out, limit, metric_name);
     }
     Some(out)
+}
+
+/// Counts page cache as free, or puts it beside what is in use with it.
+fn without_cache(curve: &mut Curve, cache: &[f64], free: bool) {
+    if free {
+        curve.y.iter_mut().zip(cache).for_each(|(y, cache)| *y += cache);
+        curve.notes.push("page cache, which is told beside it, counts as free".to_owned());
+    } else {
+        let need = curve.y.iter().zip(cache).map(|(y, cache)| y - cache).collect();
+        curve.series.insert("anon".to_owned(), need);
+        curve.series.insert("file".to_owned(), cache.to_vec());
+    }
 }
 
 fn title(series: &Value) -> String {

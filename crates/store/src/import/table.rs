@@ -4,13 +4,15 @@
 
 mod columns;
 mod groups;
+mod machine;
 mod nameless;
+mod turns;
 
 use super::locale::{self, Among};
-use super::memory_names::{FREE, Meaning, count_series, heap_series, is_free, is_named};
+use super::memory_names::{FREE, Meaning, count_series, heap_series, is_free, is_named, is_sum};
 use super::numbers::{self, MIB, Unit};
 use super::passes::{self, At, Counted, Run};
-use super::{Attempt, Hints, Missing, process_parts, time_units, times};
+use super::{Attempt, Hints, Missing, cgroup_files, process_parts, time_units, times};
 use columns::{Place, is_bound, only_falls, x_column, y_columns};
 use groups::Group;
 use lowtide_model::{Axis, Curve, Metric};
@@ -54,17 +56,40 @@ pub(crate) fn of_cells(names: Vec<String>, rows: Vec<Vec<String>>, hints: &Hints
 }
 
 fn curves(table: &Table, hints: &Hints) -> Attempt {
+    let guessed = hints.y.is_none() && hints.unit.is_none();
+    if let Some(need) = machine::with_need(table).filter(|_| guessed) {
+        let mut curves = curves_of(&need.table, &[need.y], hints)?;
+        for curve in &mut curves {
+            // What stands beside a machine's memory is told in another unit, and in it already.
+            curve.series.clear();
+            curve.notes.push(need.note.clone());
+        }
+        return Ok(curves);
+    }
     let ys = y_columns(table, hints)?;
-    let x = x_column(table, hints, &ys)?;
+    let mut curves = curves_of(table, &ys, hints)?;
+    let unread = columns::unread(table, &ys, hints)?.filter(|_| hints.y.is_none());
+    if let Some(first) = curves.first_mut() {
+        first.notes.extend(unread);
+    }
+    Ok(curves)
+}
+
+fn curves_of(table: &Table, ys: &[(usize, Meaning)], hints: &Hints) -> Attempt {
+    let x = x_column(table, hints, ys)?;
     let mut curves = Vec::new();
-    for (column, meant) in &ys {
+    for (column, meant) in ys {
         let title = if ys.len() > 1 { table.names[*column].as_str() } else { "" };
+        let largest = largest_of_kin(table, ys, meant);
         for group in groups::of(table, *column, &x) {
             let said = group.note.clone();
             let runs = runs(table, group, &x);
             let note = (runs.len() > 1).then(|| NAMED_AGAIN.to_owned());
             for (name, rows) in runs {
-                let Some(mut curve) = curve(table, &rows, (*column, meant), &x, hints) else { continue };
+                let Some(mut curve) = curve(table, &rows, (*column, meant, largest.as_deref()), &x, hints)
+                else {
+                    continue;
+                };
                 curve.name = super::named(&[&name, title]);
                 curve.notes.extend(note.iter().chain(&said).cloned());
                 curves.push(curve);
@@ -72,6 +97,20 @@ fn curves(table: &Table, hints: &Hints) -> Attempt {
         }
     }
     Ok(curves)
+}
+
+/// The largest number of each row in columns of one kind that say no unit: a program writes them all in one.
+fn largest_of_kin(table: &Table, ys: &[(usize, Meaning)], meant: &Meaning) -> Option<Vec<f64>> {
+    let kin: Vec<usize> = ys
+        .iter()
+        .filter(|(column, other)| {
+            other.metric == meant.metric && other.unit.is_none() && !table.holds_sizes(*column)
+        })
+        .map(|(column, _)| *column)
+        .collect();
+    let largest =
+        |row: &Vec<String>| kin.iter().filter_map(|column| measured(&row[*column])).reduce(f64::max);
+    (kin.len() > 1 && meant.unit.is_none()).then(|| table.rows.iter().filter_map(largest).collect())
 }
 
 /// Parts the lines the way that gives most of them the same number of fields.
@@ -262,7 +301,7 @@ fn runs(table: &Table, Group { title: group, rows, .. }: Group, place: &Place) -
 fn curve(
     table: &Table,
     rows: &[usize],
-    (column, meant): (usize, &Meaning),
+    (column, meant, largest): (usize, &Meaning, Option<&[f64]>),
     place: &Place,
     hints: &Hints,
 ) -> Option<Curve> {
@@ -277,7 +316,7 @@ fn curve(
     };
     let first = &table.rows[*rows.first()?][column];
     let y = raw(column);
-    let (unit, how) = unit_of(&table.names[column], first, meant, hints, &y);
+    let (unit, how) = unit_of(&table.names[column], first, meant, hints, largest.unwrap_or(&y));
     let (unit, how) = if how == numbers::BY_SIZE { nameless::unit(table, column, unit) } else { (unit, how) };
     let (x, said_x) = x_values(table, &rows, place.column, place.axis);
     let name = |column: usize| {
@@ -315,7 +354,8 @@ fn bound(table: &Table, rows: &[usize], y: usize, unit: Unit) -> Option<f64> {
     }
     let beside = |row: &usize| {
         let column = column?;
-        let unit = if numbers::number(&table.rows[*row][column]).is_none() {
+        let sized = numbers::number(&table.rows[*row][column]).is_none();
+        let unit = if sized || cgroup_files::is_limit(&table.names[column]) {
             numbers::BYTES
         } else {
             numbers::unit_of_name(&table.names[column]).unwrap_or(unit)
@@ -333,12 +373,16 @@ fn total_column(table: &Table, y: usize) -> Option<usize> {
         let words = level.iter().chain(&["total", "limit"]);
         words.fold(name.to_ascii_lowercase(), |name, word| name.replace(word, "*"))
     };
+    let of_y = kin(&table.names[y]);
     let is_total = |name: &str| {
         let lower = name.to_ascii_lowercase();
-        lower.contains("total") || lower.contains("limit")
+        (lower.contains("total") || lower.contains("limit")) && !is_sum(name)
     };
-    let of_y = kin(&table.names[y]);
-    table.names.iter().position(|name| is_total(name) && of_y.contains('*') && kin(name) == of_y)
+    let of_kin = |name: &String| is_total(name) && of_y.contains('*') && kin(name) == of_y;
+    let of_cgroup =
+        |name: &String| cgroup_files::is_limit(name) && cgroup_files::file(&table.names[y]).is_some();
+    let others = || table.names.iter().enumerate().filter(|(column, _)| *column != y);
+    others().find(|(_, name)| of_kin(name) || of_cgroup(name)).map(|(column, _)| column)
 }
 
 /// The epoch of each row, where a column tells it.
@@ -371,6 +415,8 @@ fn unit_of(name: &str, first: &str, meant: &Meaning, hints: &Hints, y: &[f64]) -
         (MIB, "as W&B counts")
     } else if let Some(unit) = meant.unit {
         (unit, "by its name")
+    } else if numbers::is_of_node(name, y) {
+        (numbers::BYTES, "as Node counts")
     } else if matches!(meant.metric, Metric::Other(_)) {
         (numbers::guess(y), numbers::BY_SIZE)
     } else {
@@ -409,7 +455,7 @@ fn x_values(table: &Table, rows: &[usize], column: Option<usize>, axis: Axis) ->
 /// The columns of the parts of a process, beside that of y.
 fn parts(table: &Table, y: usize, raw: &dyn Fn(usize) -> Vec<f64>, unit: Unit) -> process_parts::Parts {
     let of = |(column, name): (usize, &String)| {
-        let part = process_parts::part(name).filter(|_| column != y)?;
+        let part = process_parts::part_of(name, &table.names[y]).filter(|_| column != y)?;
         let unit = numbers::unit_of_name(name).unwrap_or(unit);
         Some((part, raw(column).into_iter().map(|value| value * unit.bytes).collect()))
     };
@@ -438,10 +484,7 @@ fn beside(
             out.insert(series.to_owned(), raw(column));
             continue;
         }
-        let part = ["anon", "file", "shmem", "swap", "pss", "uss"];
-        let part =
-            part.into_iter().find(|part| lower.starts_with(*part) || lower.contains(&format!("_{part}")));
-        if let Some(part) = heap_series(name).or(part) {
+        if let Some(part) = heap_series(name).or_else(|| process_parts::part_beside(name)) {
             let unit = numbers::unit_of_name(name).unwrap_or(unit);
             let values = raw(column).into_iter().map(|value| value * unit.bytes).collect();
             out.entry(part.to_owned()).or_insert(values);

@@ -4,7 +4,7 @@ use super::numbers;
 use super::time_units::{self, TimeUnit};
 
 /// A moment: seconds, and whether a date stood with it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Moment {
     seconds: f64,
     dated: bool,

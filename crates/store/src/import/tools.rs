@@ -1,6 +1,9 @@
 //! The files and screens of known tools: mprof, psrecord, docker stats, sstat, free, sar, ps and top in a loop.
 
+mod atop;
+mod cards;
 mod dumps;
+mod sar;
 mod slurm;
 
 use super::numbers::{self, KIB, MIB, Unit};
@@ -19,13 +22,16 @@ pub(crate) const FORMS: &[Form] = &[
     ("docker stats", docker_stats),
     ("kubectl top or systemd-cgtop", cgroups),
     ("sstat or sacct", slurm::read),
+    ("gpustat", cards::gpustat),
+    ("nvidia-smi -q", cards::query),
     ("nvidia-smi", nvidia_smi),
     ("nvidia-smi dmon or pmon", dumps::dmon),
     ("/proc/meminfo", dumps::meminfo),
     ("free", free),
     ("vmstat", vmstat),
     ("statm", statm),
-    ("sar", sar),
+    ("sar", sar::read),
+    ("atop -P MEM", atop::read),
     ("ps or top", ps),
     ("a number after each time", stamped),
 ];
@@ -447,30 +453,6 @@ fn aux_row(cells: &[&str]) -> Option<(Option<usize>, usize)> {
     let state = cells.get(7).is_some_and(|cell| cell.starts_with(['R', 'S', 'D', 'T', 'Z', 'I']));
     (cells.len() >= 11 && whole(1) && share(2) && share(3) && whole(4) && whole(5) && state)
         .then_some((Some(1), 5))
-}
-
-/// The heading of `sar -r`, `12:00:00 kbmemfree kbavail kbmemused ...`, and rows of as many cells.
-fn sar(text: &str, hints: &Hints) -> Attempt {
-    let mut rounds = Rounds::default();
-    let mut used = None;
-    for line in text.lines() {
-        let cells: Vec<&str> = line.split_whitespace().collect();
-        if let Some(at) = cells.iter().position(|cell| *cell == "kbmemused") {
-            used = Some((at, cells.len()));
-            continue;
-        }
-        let row = used.filter(|(_, width)| cells.len() == *width).zip(times::find(line));
-        let Some(((at, _), time)) = row else { continue };
-        if let Some(value) = cells.get(at).and_then(|cell| numbers::number(cell)) {
-            rounds.now = Some(time);
-            rounds.add("", value * unit(hints, KIB).bytes, None);
-        }
-    }
-    if rounds.lines.is_empty() {
-        return Err("no heading with kbmemused".into());
-    }
-    let note = format!("the whole machine: kbmemused, taken as {}", unit(hints, KIB).name);
-    Ok(rounds.curves(&Metric::Host, &note))
 }
 
 /// Lines that are one number, each after a line with a time: `date; ps -o rss= -p PID`.

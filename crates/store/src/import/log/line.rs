@@ -1,13 +1,13 @@
 //! What one line of a log says: where it stands (step, epoch, time), how large memory is, and of which rank.
 
-use super::super::Hints;
 use super::super::memory_names::{
-    GET_INFO, Meaning, count_series, free_meaning, heap_series, is_free_word, is_named, is_other_memory,
-    is_total_of_memory, meaning,
+    GET_INFO, Meaning, count_series, free_meaning, heap_series, is_free_word, is_named, is_now,
+    is_other_memory, is_peak, is_total_of_memory, meaning,
 };
 use super::super::numbers::{self, Found, Unit};
 use super::super::times::{self, Moment};
-use super::{clock, no_level};
+use super::super::{Hints, cgroup_files, process_parts};
+use super::{clock, linked, lists, no_level};
 use lowtide_model::Metric;
 use std::ops::Range;
 
@@ -102,7 +102,12 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
         ..Point::default()
     };
     let mut last_size: Option<(&Found<'_>, String)> = None;
+    let lists = lists::places(line, found);
     for (number, item) in found.iter().enumerate() {
+        if let Some(size) = lists[number].and_then(|place| size_in_list(line, found, place, item)) {
+            point.sizes.push(size);
+            continue;
+        }
         let key = item.key.trim_matches(['.', '/', '-', '_']).to_ascii_lowercase();
         let short = key.rsplit(['/', '.']).next().unwrap_or(&key).to_owned();
         let bare = item.unit.is_none();
@@ -122,9 +127,8 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
         } else if bare && short == "pid" {
             point.pid = Some(item.value);
         } else if let Some(shown) = clock::shown(line, item) {
-            if point.seconds.is_none() {
-                (point.seconds, point.told_in) = seconds(shown);
-            }
+            let before = (point.seconds, point.told_in);
+            (point.seconds, point.told_in) = if before.0.is_none() { seconds(shown) } else { before };
         } else if let Some(series) = count_of(item, &key) {
             point.counts.push((series, item.value));
         } else {
@@ -137,7 +141,8 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
                 last_size = Some((&found[number], size.0.clone()));
                 point.sizes.push(size);
             } else if bare && !item.percent && !item.signed && is_total_of_memory(&name) {
-                point.totals.push((name, item.value, numbers::unit_of_name(&key)));
+                let in_bytes = cgroup_files::is_limit(&name).then_some(numbers::BYTES);
+                point.totals.push((name, item.value, numbers::unit_of_name(&key).or(in_bytes)));
             }
         }
     }
@@ -147,13 +152,18 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
     // Ray writes `(train pid=4711)` before each line.
     let of_pid = |pid: f64| Writer { number: pid as u32, name: format!("pid {pid}") };
     point.label = point.label.take().or_else(|| point.pid.map(of_pid));
-    let bar = found.iter().find(|item| in_bar(item));
-    if let Some(counted) = bar.or_else(|| found.iter().find(|item| in_brackets(line, item)))
-        && point.step.is_none()
-    {
-        (point.step, point.of, point.in_bar) = (Some(counted.value), whole_of(counted), bar.is_some());
+    if point.step.is_none() {
+        count_by_bar(&mut point, line, found);
     }
     point
+}
+
+/// Takes the step from a progress bar, or from brackets after an epoch.
+fn count_by_bar(point: &mut Point, line: &str, found: &[Found<'_>]) {
+    let bar = found.iter().find(|item| in_bar(item));
+    if let Some(counted) = bar.or_else(|| found.iter().find(|item| in_brackets(line, item))) {
+        (point.step, point.of, point.in_bar) = (Some(counted.value), whole_of(counted), bar.is_some());
+    }
 }
 
 fn seconds(shown: clock::Shown) -> (Option<f64>, Option<&'static str>) {
@@ -183,6 +193,9 @@ const QUALIFIERS: &[&str] = &[
     "memory",
     "mem",
     "ram",
+    "system",
+    "machine",
+    "process",
 ];
 
 /// What DeepSpeed's `see_memory_usage` prints: memory allocated, and memory that the allocator caches.
@@ -215,7 +228,13 @@ fn full_name(line: &str, item: &Found<'_>, key: &str) -> String {
     if let Some(name) = card() {
         return name;
     }
-    let mut left = &line[..item.key_at];
+    let behind = linked::name_behind(item).filter(|_| meaning(key).is_none() && !is_free_word(key));
+    if let Some(name) = behind {
+        return name;
+    }
+    let linked = linked::name_before(line, item);
+    let (key, key_at) = linked.as_ref().map_or((key, item.key_at), |(name, at)| (name.as_str(), *at));
+    let mut left = &line[..key_at];
     if ["used", "usage"].contains(&key) || is_free_word(key) {
         left = left.trim_end_matches([' ', ':']);
     }
@@ -269,7 +288,7 @@ fn free_after(item: &Found<'_>, key: &str) -> Option<String> {
 
 /// The card of `GPU 0: 20.1 GB` and `cuda:0 20.1 GB`, as one word.
 fn card_before(line: &str, item: &Found<'_>) -> Option<String> {
-    let left = line[..item.at].trim_end_matches([' ', ':', '=']);
+    let left = line[..item.at].trim_end_matches([' ', ':', '=', '\'', '"']);
     let digits = left.len() - left.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let (left, number) = left.split_at(left.len() - digits);
     let left = left.trim_end_matches([' ', ':', '#']).to_ascii_lowercase();
@@ -329,6 +348,14 @@ fn label(line: &str) -> Option<Writer> {
         let digits = !label.is_empty() && is_number(label);
         if digits && rest.starts_with([' ', '\t']) {
             return label.parse().ok().map(Writer::rank);
+        }
+    }
+    if let Some((card, rest)) = line.split_once(", ") {
+        // `0, 20000 MiB, 81920 MiB, 99 %`: nvidia-smi without its heading.
+        let size = rest.split(',').next().unwrap_or("");
+        let of_card = !card.is_empty() && card.len() <= 2 && is_number(card) && size.ends_with(" MiB");
+        if let Some(number) = card.parse().ok().filter(|_| of_card) {
+            return Some(Writer { number, name: format!("GPU {number}") });
         }
     }
     let bracket = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
@@ -403,7 +430,7 @@ fn size_in(line: &str, item: &Found<'_>, name: &str, hints: &Hints) -> Option<Si
             if !sure && no_level::is_of_others(line, item) {
                 return None;
             }
-            let name = if known && named { name } else { "" };
+            let name = if known && named || is_now(name) || is_peak(name) { name } else { "" };
             Some((name.to_owned(), item.value, Some(unit)))
         }
         (Some(Meaning { metric: Metric::Other(_), .. }), Some(_)) if no_level::is_of_others(line, item) => {
@@ -411,12 +438,26 @@ fn size_in(line: &str, item: &Found<'_>, name: &str, hints: &Hints) -> Option<Si
         }
         (Some(_), Some(unit)) => Some(((if named { name } else { "" }).to_owned(), item.value, Some(unit))),
         (Some(meant), None) if named => Some((name.to_owned(), item.value, meant.unit)),
+        // What is charged to a cgroup is more than what it needs.
+        (None, None) if cgroup_files::file(key).is_some() && process_parts::part(key).is_some() => {
+            Some((name.to_owned(), item.value, Some(numbers::BYTES)))
+        }
         (None, None) if key.contains(GET_INFO) => Some((name.to_owned(), item.value, Some(numbers::BYTES))),
         (None, None) if heap_series(name).is_some() || free_meaning(name).is_some() => {
             Some((name.to_owned(), item.value, numbers::unit_of_name(key)))
         }
         _ => None,
     }
+}
+
+/// A size in a list, under the name of all with its number.
+fn size_in_list(line: &str, found: &[Found<'_>], place: lists::Place, item: &Found<'_>) -> Option<Size> {
+    let head = found.get(place.head)?;
+    let key = head.key.trim_matches(['.', '/', '-', '_']).to_ascii_lowercase();
+    let name = full_name(line, &Found { unit: head.unit.or(place.unit), ..head.clone() }, &key);
+    let meant = meaning(&name).filter(|_| !key.contains(GET_INFO) && !no_level::is_change(line, head))?;
+    let unit = item.unit.or(place.unit).or(meant.unit);
+    Some((format!("{name} {}", place.number), item.value, unit))
 }
 
 /// How names of /proc/meminfo and of a process's status and smaps begin.

@@ -1,7 +1,12 @@
 //! Which column of a table is memory, and which says where a row stands: guessed from names and values.
 
-use super::super::memory_names::{Meaning, are_alike, free_meaning, is_peak, is_total, meaning};
-use super::super::{Hints, MOST_BESIDE, Missing, allocator, process_parts, time_units, times};
+use super::super::memory_names::{
+    Meaning, are_alike, count_series, free_meaning, heap_series, is_now, is_other_memory, is_peak, is_total,
+    meaning,
+};
+use super::super::{
+    Hints, MOST_BESIDE, Missing, allocator, numbers, process_parts, time_units, times, whose,
+};
 use super::{Table, measured, nameless, x_values};
 use lowtide_model::{Axis, Metric};
 
@@ -24,23 +29,15 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
     let mut found: Vec<(usize, Meaning)> = (0..width)
         .filter(|column| !is_bound(&table.names[*column]) && !is_share(&table.names[*column]))
         .filter(|column| table.share_of_sizes(*column) >= 0.5)
-        .filter_map(|column| Some((column, meaning_among(&table.names, column)?)))
+        .filter_map(|column| Some((column, meaning_in(table, column)?)))
         .collect();
-    let parts = |column: usize, meant: &Meaning| {
-        hints.unit.is_none() && meant.unit.is_none() && holds_parts(table, column)
-    };
-    let part = found.iter().find(|(column, meant)| parts(*column, meant)).map(|(column, _)| *column);
-    found.retain(|(column, meant)| !parts(*column, meant));
-    if let Some(part) = part.filter(|_| found.is_empty()) {
-        return Err(Missing::Wanted(below_one(&table.names[part])));
-    }
+    refuse_shares(table, &mut found, hints)?;
     if found.iter().any(|(column, _)| !process_parts::is_file(&table.names[*column])) {
         found.retain(|(column, _)| !process_parts::is_file(&table.names[*column]));
     } else if let Some((column, _)) = found.first() {
         return Err(process_parts::only_file(&table.names[*column]));
     }
-    let whole = |column: usize| process_parts::part(&table.names[column]).is_none();
-    found.sort_by_key(|(column, meant)| (std::cmp::Reverse(meant.rank), !whole(*column), *column));
+    best_first(table, &mut found);
     let Some(best) = found.first().map(|(column, meant)| (*column, meant.rank)) else {
         return without_names_of_memory(table, &plain);
     };
@@ -49,6 +46,7 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
     let names = table.names.iter().map(String::as_str);
     let beside_reserved = allocator::peak_of_use(&table.names[best.0], names);
     let mut gpus = 0;
+    let mut judged: Vec<&str> = Vec::new();
     found.retain(|(column, meant)| {
         let name = &table.names[*column];
         let of_runs = runs && meant.rank == best.1 && name.contains(" - ");
@@ -56,9 +54,84 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
         let now = peaks || !is_peak(name) || beside_reserved == Some(name);
         let gpu = !kin && meant.metric == Metric::Gpu && now;
         gpus += usize::from(gpu);
-        kin || gpu && gpus <= MOST_BESIDE
+        let another = !runs && whose::is_of_another(name, meant, &judged);
+        let kept = kin || gpu && gpus <= MOST_BESIDE || another && judged.len() <= MOST_BESIDE;
+        judged.extend(kept.then_some(name.as_str()));
+        kept
     });
     Ok(found)
+}
+
+/// Leaves out what is in per cent or a part of one; tells why if nothing is left.
+fn refuse_shares(table: &Table, found: &mut Vec<(usize, Meaning)>, hints: &Hints) -> Result<(), Missing> {
+    type Form = (fn(&Table, usize) -> bool, fn(&str) -> String);
+    const FORMS: [Form; 2] = [(is_per_cent, beside_per_cent), (holds_parts, below_one)];
+    for (is, why) in FORMS {
+        let out = |(column, meant): &(usize, Meaning)| {
+            hints.unit.is_none() && meant.unit.is_none() && is(table, *column)
+        };
+        let left_out = found.iter().filter(|one| out(one)).max_by_key(|(_, meant)| meant.rank);
+        let left_out = left_out.map(|(column, _)| *column);
+        found.retain(|one| !out(one));
+        if let Some(column) = left_out.filter(|_| found.is_empty()) {
+            return Err(Missing::Wanted(why(&table.names[column])));
+        }
+    }
+    Ok(())
+}
+
+/// Sorts columns by how well they do: what is there now before a peak of the same, the whole before its parts.
+fn best_first(table: &Table, found: &mut [(usize, Meaning)]) {
+    let name = |column: usize| table.names[column].as_str();
+    let nows: Vec<&str> = found.iter().map(|(column, _)| name(*column)).filter(|name| is_now(name)).collect();
+    let peak = |name: &str| is_peak(name) && nows.iter().any(|now| whose::of_the_same(name, now));
+    let part = |name: &str| process_parts::part(name).is_some();
+    found.sort_by_key(|(column, meant)| {
+        let name = name(*column);
+        (peak(name), std::cmp::Reverse(meant.rank), part(name), *column)
+    });
+}
+
+/// The meaning of a column; a total that moves is a sum over processes.
+fn meaning_in(table: &Table, column: usize) -> Option<Meaning> {
+    let moves = || {
+        let mut values = table.rows.iter().filter_map(|row| measured(&row[column]));
+        let first = values.next();
+        values.any(|value| first.is_some_and(|first| (value - first).abs() > first * 0.01))
+    };
+    // Beside its parts it is the sum of those.
+    let parts =
+        || table.names.iter().any(|name| meaning(name).is_some_and(|meant| meant.metric == Metric::Anon));
+    let sum = || whose::sum_meaning(&table.names[column]).filter(|_| moves() && !parts());
+    meaning_among(&table.names, column).or_else(sum)
+}
+
+/// What has to be said of columns of memory that are neither judged nor stand beside what is.
+pub(super) fn unread(
+    table: &Table,
+    ys: &[(usize, Meaning)],
+    hints: &Hints,
+) -> Result<Option<String>, Missing> {
+    let x = x_column(table, hints, ys)?;
+    let beside = |name: &str| {
+        process_parts::part(name).or(heap_series(name)).or(count_series(name)).is_some()
+            || process_parts::part_beside(name).is_some()
+            || ys.iter().any(|(y, _)| process_parts::part_of(name, &table.names[*y]).is_some())
+            || is_bound(name)
+            || is_total(name)
+            || is_share(name)
+    };
+    let memory = |column: usize| {
+        let name = &table.names[column];
+        meaning_in(table, column).or_else(|| free_meaning(name)).is_some_and(|meant| whose::is_size(&meant))
+            || table.holds_sizes(column)
+            || is_other_memory(name) && numbers::unit_of_name(name).is_some()
+    };
+    let left = (0..table.names.len())
+        .filter(|column| ys.iter().all(|(y, _)| y != column) && x.column != Some(*column))
+        .filter(|column| !beside(&table.names[*column]) && table.share_of_sizes(*column) >= 0.5)
+        .filter(|column| memory(*column));
+    Ok(whose::unread(left.map(|column| table.names[column].as_str()).collect()))
 }
 
 /// The meaning of a column: `alloc` beside a column `reserved` is what an allocator of GPU memory says.
@@ -149,6 +222,33 @@ fn holds_parts(table: &Table, column: usize) -> bool {
         && values.iter().any(|value| value.fract() > 0.0)
 }
 
+/// Words of what is told in per cent beside memory, alone or with those that say that it is in use.
+const BUSY: &[&str] = &["cpu", "disk"];
+const IN_USE: &[&str] = &["usage", "load"];
+
+/// Whether a bare column between 0 and 100 stands beside another that is how busy or full something is.
+fn is_per_cent(table: &Table, column: usize) -> bool {
+    let up_to_hundred = |column: usize| {
+        let mut values = table.rows.iter().filter_map(|row| measured(&row[column]));
+        !table.holds_sizes(column) && values.all(|value| (0.0..=100.0).contains(&value))
+    };
+    let busy = |name: &String| {
+        let words = time_units::words(name);
+        words.iter().any(|word| BUSY.contains(&word.as_str()))
+            && words.iter().all(|word| [BUSY, IN_USE].iter().any(|known| known.contains(&word.as_str())))
+    };
+    let others = || (0..table.names.len()).filter(|other| *other != column && busy(&table.names[*other]));
+    let moves = |other: &usize| table.share_of_sizes(*other) >= 0.5 && up_to_hundred(*other);
+    up_to_hundred(column) && (busy(&table.names[column]) || others().any(|other| moves(&other)))
+}
+
+fn beside_per_cent(name: &str) -> String {
+    format!(
+        "`{name}` is between 0 and 100, as are the columns beside it: per cent of a whole that the file does not tell; if it is \
+         a size, say which with --unit, such as --unit GB"
+    )
+}
+
 fn below_one(name: &str) -> String {
     format!(
         "`{name}` is nowhere above 1: a part of a whole that the file does not tell, or a size without its unit; if it is \
@@ -160,7 +260,9 @@ fn below_one(name: &str) -> String {
 fn is_share(name: &str) -> bool {
     let last = name.rsplit(" - ").next().unwrap_or(name);
     let lower = last.to_ascii_lowercase();
-    let says_so = ["percent", "pct", "%"].iter().any(|word| lower.contains(word));
+    let util = |word: &str| matches!(word, "util" | "utilization" | "utilisation");
+    let says_so = ["percent", "pct", "%"].iter().any(|word| lower.contains(word))
+        || time_units::words(last).iter().any(|word| util(word));
     let memory = ["mem", "ram", "swap"].iter().any(|word| lower.contains(word));
     (says_so && memory)
         || matches!(last, "system/memory" | "system.memory")
@@ -214,7 +316,8 @@ pub(super) fn x_column(table: &Table, hints: &Hints, ys: &[(usize, Meaning)]) ->
     {
         return Ok(Place { column: Some(column), axis: Axis::Seconds, note });
     }
-    let column = free().find(|column| rises(table, *column)).filter(|_| nameless::is_nameless(table));
+    let bare = nameless::is_nameless(table) && !nameless::may_both_be_memory(table);
+    let column = free().find(|column| rises(table, *column)).filter(|_| bare);
     let since_1970 = |column: usize| {
         (SINCE_1970.0..SINCE_1970.1).contains(&measured(&table.rows[0][column]).unwrap_or(0.0))
     };

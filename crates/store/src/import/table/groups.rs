@@ -5,7 +5,7 @@ use super::super::apart::{self, Label, Told};
 use super::super::memory_names::{heap_series, is_named, is_other_memory, is_total, meaning};
 use super::super::{named, numbers};
 use super::columns::{Place, axis_of};
-use super::{Table, value, x_values};
+use super::{Table, turns, value, x_values};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Columns whose values tell runs or processes apart.
@@ -90,6 +90,14 @@ fn parts(table: &Table, rows: &[usize], columns: &[usize]) -> Vec<(String, Vec<u
 
 /// Rows that share their x, parted by the column that tells them apart.
 fn by_x(table: &Table, (title, rows): (String, Vec<usize>), y: usize, place: &Place) -> Vec<Group> {
+    if let Some(cards) = turns::cards(table, y).filter(|_| place.column.is_none() && title.is_empty()) {
+        let card = |card: usize| Group {
+            title: format!("card {} of {cards}", card + 1),
+            rows: rows.iter().copied().filter(|row| row % cards == card).collect(),
+            note: Some(turns::note(cards)),
+        };
+        return (0..cards).map(card).collect();
+    }
     let whole = |note| vec![Group { title: title.clone(), rows: rows.clone(), note }];
     let known: Vec<usize> =
         rows.iter().copied().filter(|row| value(&table.rows[*row][y]).is_some()).collect();

@@ -26,6 +26,9 @@ pub(super) fn y_columns(table: &Table) -> Result<Vec<(usize, Meaning)>, Missing>
     if let Some(steady) = steps_or_used(table) {
         return Err(Missing::Wanted(in_two_ways(table, steady)));
     }
+    if sized.is_empty() && may_both_be_memory(table) {
+        return Err(Missing::Wanted(TWO_SIZES.to_owned()));
+    }
     let told = if sized.is_empty() {
         used_of_pair(table).map_or(moving, |used| vec![used])
     } else if width > 2 && moving.iter().any(|column| Extent::of(table, *column).moves()) {
@@ -133,6 +136,32 @@ fn counts_from_the_start(table: &Table) -> bool {
     let usual = (last - first) / (values.len().max(2) - 1) as f64;
     let even = |pair: &[f64]| (usual * 0.5..=usual * 2.0).contains(&(pair[1] - pair[0]));
     *first <= usual * 2.0 && values.windows(2).all(even)
+}
+
+/// What is said of `ps -o rss=,vsz=` in a loop.
+const TWO_SIZES: &str = "two columns without names that may both be memory, as `ps -o rss=,vsz=` prints them; say which to \
+                         read, such as --y 1";
+
+/// Fewer kilobytes are no process, and more steps are seldom counted.
+const LEAST_OF_PAIR: f64 = 1e6;
+
+/// Whether each of two columns may be memory: large, and neither a time nor a count from the start.
+pub(super) fn may_both_be_memory(table: &Table) -> bool {
+    let large = |column: usize| Extent::of(table, column).least >= LEAST_OF_PAIR;
+    let clock = |column: usize| super::columns::is_timed(table, column) || is_since_1970(table, column);
+    table.names.len() == 2
+        && (0..2).all(|column| large(column) && !clock(column))
+        && !counts_from_the_start(table)
+        && (0..2).any(|column| Extent::of(table, column).moves())
+        && steps_or_used(table).is_none()
+        && used_of_pair(table).is_none()
+}
+
+/// Whether a column holds seconds or milliseconds since 1970 that never fall.
+fn is_since_1970(table: &Table, column: usize) -> bool {
+    let extent = Extent::of(table, column);
+    let seconds = |value: f64| (1e9..2.2e9).contains(&value) || (1e12..2.2e12).contains(&value);
+    seconds(extent.least) && seconds(extent.most) && !extent.falls
 }
 
 fn in_two_ways(table: &Table, steady: f64) -> String {

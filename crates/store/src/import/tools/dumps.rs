@@ -21,6 +21,7 @@ pub(super) fn meminfo(text: &str, hints: &Hints) -> Attempt {
     };
     let mut rounds = Rounds::default();
     let mut dump: BTreeMap<String, f64> = BTreeMap::new();
+    let available = text.contains("MemAvailable");
     for text in text.lines() {
         match line(text) {
             Some((name, bytes)) => {
@@ -41,14 +42,15 @@ pub(super) fn meminfo(text: &str, hints: &Hints) -> Attempt {
     if rounds.lines.is_empty() {
         return Err(NO_MEMINFO.into());
     }
-    let note = format!("the whole machine: MemTotal minus MemAvailable, numbers taken as {}", unit.name);
+    let free = if available { "MemAvailable" } else { "MemFree, Buffers and Cached" };
+    let note = format!("the whole machine: MemTotal minus {free}, numbers taken as {}", unit.name);
     Ok(rounds.curves(&Metric::Host, &note))
 }
 
 /// Takes down what a dump says, if it is one; before Linux 3.14 none told what is available.
 fn end(rounds: &mut Rounds, dump: &mut BTreeMap<String, f64>) {
     let of = |name: &str| dump.get(name).copied();
-    let free = || Some(of("MemFree")? + of("Buffers")? + of("Cached")?);
+    let free = || Some(of("MemFree")? + of("Buffers").unwrap_or(0.0) + of("Cached")?);
     if let Some((total, available)) = of("MemTotal").zip(of("MemAvailable").or_else(free)) {
         rounds.add("", total - available, Some(total));
     }
