@@ -189,6 +189,16 @@ impl Judge {
         asleep
     }
 
+    /// Its first value.
+    pub(crate) fn oldest(&self) -> Option<f64> {
+        self.need.first().map(|bin| bin.last)
+    }
+
+    /// The newest one before a clean-up at the end.
+    pub(crate) fn newest_of_life(&self) -> Option<f64> {
+        self.need.last_of_life().map(|bin| bin.last)
+    }
+
     /// The newest value.
     pub(crate) fn newest(&self) -> Option<f64> {
         self.need.last().map(|bin| bin.last)
@@ -315,7 +325,7 @@ impl Judge {
             running: self.life == Life::Running,
             one_pass: self.context.epochs.is_some_and(|e| e < PASSES),
             kept_outside: self.kept_outside,
-            split: Some(self.split).filter(|split| split.parts >= 2.0),
+            split: Some(self.split).filter(|split| split.may_fill()),
         }
     }
 

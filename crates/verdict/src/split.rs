@@ -8,16 +8,31 @@
 use crate::floor::Floor;
 use crate::shapes::{Columns, Fit, effective_points, residual_correlation, solve};
 
-/// How a pass is dealt out, and how many of its parts the processes of one curve take.
+/// With more parts than this a fill and a leak differ by less than can be seen within three passes: then a rise is judged as if
+/// nobody shared the data.
+const MOST_PARTS: f64 = 8.0;
+
+/// How a pass over the data is dealt out among processes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Split {
+    /// Processes that share a pass.
     pub(crate) parts: f64,
+    /// How many of them the curve is of.
     pub(crate) own: f64,
+    /// All of them that can be seen grow alike, as they do where each keeps what it meets.
+    pub(crate) alike: bool,
+    /// Examples of a pass, where known.
+    pub(crate) examples: Option<f64>,
 }
 
 impl Split {
     /// A pass that one process meets alone.
-    pub(crate) const WHOLE: Self = Self { parts: 1.0, own: 1.0 };
+    pub(crate) const WHOLE: Self = Self { parts: 1.0, own: 1.0, alike: false, examples: None };
+
+    /// Whether the curve may be such a fill, and could be told from a leak in time.
+    pub(crate) fn may_fill(self) -> bool {
+        self.alike && (2.0..=MOST_PARTS).contains(&self.parts)
+    }
 
     /// The part of a pass that these processes meet.
     pub(crate) fn share(self) -> f64 {
@@ -154,7 +169,7 @@ fn best(points: &[(f64, f64)], basis: impl Fn(f64) -> Columns, columns: usize) -
 mod tests {
     use super::*;
 
-    const FOUR: Split = Split { parts: 4.0, own: 4.0 };
+    const FOUR: Split = Split { parts: 4.0, own: 4.0, alike: true, examples: None };
 
     #[test]
     fn each_pass_adds_what_was_not_met_before_and_in_the_end_all_is_held() {
