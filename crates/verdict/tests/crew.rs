@@ -36,6 +36,8 @@ enum Keeps {
     Leak,
     /// The first so many that it meets, each once: a bounded cache.
     Capped(usize),
+    /// Every example the first time it meets it, and this part of it each time.
+    CacheAndLeak(f64),
 }
 
 /// What each of `count` processes holds after each step, as four examples a step are dealt out in turns.
@@ -57,6 +59,10 @@ fn held(count: usize, passes: usize, keeps: Keeps, shuffled: bool) -> Vec<Vec<f6
                     Keeps::Cache => new,
                     Keeps::Leak => true,
                     Keeps::Capped(most) => new && held[worker] < most as f64 * KEEPS,
+                    Keeps::CacheAndLeak(part) => {
+                        held[worker] += part * KEEPS;
+                        new
+                    }
                 };
                 held[worker] += if kept { KEEPS } else { 0.0 };
             }
@@ -107,8 +113,9 @@ fn leaks(found: &RunVerdict) -> bool {
 
 #[test]
 fn a_cache_in_every_worker_of_a_shuffled_loader_is_one_fill_with_a_copy_for_each() {
-    for count in [2, 4, 8] {
-        let run = job(count, 4, Keeps::Cache, true);
+    // With more workers each pass adds nearly as much as the one before: that takes longer to see.
+    for (count, passes) in [(2, 4), (4, 4), (8, 8)] {
+        let run = job(count, passes, Keeps::Cache, true);
         let found = judge_recording(&run.recording);
         assert_eq!(found.main.verdict, Kind::CacheFill, "{count}: {:#?}", found.main);
         assert!(found.findings.is_empty(), "{count}: told once, not for each worker: {:#?}", found.findings);
@@ -119,7 +126,7 @@ fn a_cache_in_every_worker_of_a_shuffled_loader_is_one_fill_with_a_copy_for_each
         let needs = found.main.outcome.needs_bytes.unwrap() / MIB;
         let all = count as f64 * EXAMPLES as f64 * KEEPS;
         assert!((needs / all - 1.0).abs() < 0.1, "{count}: {needs} of {all}");
-        for steps in (40..=4 * PASS).step_by(20) {
+        for steps in (40..=passes * PASS).step_by(20) {
             let found = until(&run, steps);
             assert!(!leaks(&found), "{count} after {steps}: {:#?}", found.main);
         }
@@ -136,6 +143,40 @@ fn a_leak_in_every_worker_is_one_leak_and_is_called_in_the_second_or_third_pass(
         let rate = found.main.floor.bytes_per_step / MIB;
         assert!((rate - 4.0 * KEEPS).abs() < 0.1, "{count}: {rate}");
         assert!(leaks(&until(&run, 5 * PASS / 2)), "{count}: {:#?}", until(&run, 5 * PASS / 2).main);
+    }
+}
+
+#[test]
+fn a_leak_under_the_fill_of_a_crew_is_not_hidden_by_the_fill() {
+    for count in [2, 4, 8] {
+        for part in [0.2, 0.4] {
+            for passes in [3, 6, 10] {
+                let found = judge_recording(&job(count, passes, Keeps::CacheAndLeak(part), true).recording);
+                assert_ne!(found.main.verdict, Kind::CacheFill, "{count} {part} {passes}: {:#?}", found.main);
+            }
+            let found = judge_recording(&job(count, 20, Keeps::CacheAndLeak(part), true).recording);
+            let open = leaks(&found) || found.main.group == Group::TooEarly;
+            assert!(open, "{count} {part}: {:#?}", found.main);
+        }
+    }
+}
+
+#[test]
+fn a_real_leak_after_a_first_pass_that_added_more_is_no_fill() {
+    for count in [2, 4, 8] {
+        for passes in [3_u32, 6, 12] {
+            let mut run = Run::new();
+            run.tell(0.0, &format!(r#"{{"examples":{},"batch":4,"accum":1,"world_size":{count}}}"#, 400 * count));
+            for second in 1..=passes * 100 {
+                let at = f64::from(second) / 100.0;
+                let level = 100.0f64.mul_add(at.min(1.0), 2000.0) + 50.0 * (at - 1.0).max(0.0);
+                run.recording.marks.push(mark(MarkKind::Step, MarkPhase::Point, f64::from(second), f64::from(second)));
+                run.recording.samples.push(row(2, f64::from(second), level + 0.5 * wobble(second), 40.0));
+            }
+            let found = run.judged();
+            assert_ne!(found.main.verdict, Kind::CacheFill, "{count} {passes}: {:#?}", found.main);
+            assert!(passes < 12 || found.main.verdict == Kind::Leak, "{count}: {:#?}", found.main);
+        }
     }
 }
 
