@@ -144,10 +144,9 @@ impl LiveJudge {
     /// Those that were followed by another one when they had ended, and those that followed one. Others that lived far longer
     /// beside them are none of these: workers that persist do not come and go because those of an evaluation do.
     fn one_after_the_other(&self, all: &[&Process]) -> Vec<ProcKey> {
-        let life = |process: &Process| {
-            process.died.map_or(self.now, Tick::seconds) - process.born.seconds()
-        };
-        let to_the_end = |process: &Process| process.died.is_none_or(|died| died.seconds() + TO_THE_END >= self.now);
+        let life = |process: &Process| process.died.map_or(self.now, Tick::seconds) - process.born.seconds();
+        let to_the_end =
+            |process: &Process| process.died.is_none_or(|died| died.seconds() + TO_THE_END >= self.now);
         // How the children of somebody else ended is not always known.
         let done = |process: &Process| matches!(process.exit, None | Some(Exit::Code(0) | Exit::Unknown));
         let follows = |later: &Process, first: &Process| {
@@ -156,7 +155,8 @@ impl LiveJudge {
         };
         let as_long = |process: &Process, other: &Process| life(process) <= LONGER * life(other);
         let is_one = |process: &Process| {
-            let followed = |next: &&Process| follows(next, process) && (to_the_end(next) || as_long(process, next));
+            let followed =
+                |next: &&Process| follows(next, process) && (to_the_end(next) || as_long(process, next));
             let following = |before: &&Process| follows(process, before) && as_long(process, before);
             all.iter().any(|other| followed(other) || following(other))
         };

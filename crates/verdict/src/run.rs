@@ -52,6 +52,9 @@ pub(crate) const TO_THE_END: f64 = 2.0;
 /// The growth of a process counts in the forecast of another one from this part of that one's life on.
 const LASTING: f64 = 0.5;
 
+/// Processes that are told by themselves; the rest of those that grow are counted.
+const MOST_TOLD: usize = 12;
+
 /// Judges a recording.
 pub fn judge_recording(recording: &Recording) -> RunVerdict {
     judge_recording_with(recording, Context::default())
@@ -130,12 +133,21 @@ fn tells(verdict: &Verdict) -> bool {
 }
 
 /// What is told of the processes, by rank: the first, what else grows and has a name, and all that grows beside an answer that
-/// nothing does. A crew may come to lead, so it is kept in any case.
-fn told_of(each: Vec<Judged>) -> Vec<Verdict> {
+/// nothing does. A crew may come to lead, so it is kept in any case. Of many only the first are told by themselves.
+fn told_of(each: Vec<Judged>) -> (Vec<Verdict>, Option<String>) {
     let flat = each.first().is_none_or(|first| first.verdict.group == Group::Flat);
     let told = |judged: &Judged| flat || !judged.subject.is_one() || tells(&judged.verdict);
     let all = each.into_iter().enumerate();
-    all.filter(|(i, judged)| *i == 0 || (judged.grows && told(judged))).map(|(_, judged)| judged.verdict).collect()
+    let mut told: Vec<Verdict> = all
+        .filter(|(i, judged)| *i == 0 || (judged.grows && told(judged)))
+        .map(|(_, judged)| judged.verdict)
+        .collect();
+    let more = told.split_off(told.len().min(MOST_TOLD)).len();
+    (
+        told,
+        (more > 0)
+            .then(|| format!("beside those that are told here {} grow too", counted(more as f64, "other"))),
+    )
 }
 
 /// Workers that grow as one are what the job does, where its trainer is flat or grows by less.
@@ -180,7 +192,7 @@ impl LiveJudge {
         let buffers = self.buffers(&each, &role);
         self.join_lives(&mut each, &role, &gone);
         each.sort_by(|a, b| b.rank.total_cmp(&a.rank));
-        let mut verdicts = told_of(each);
+        let (mut verdicts, untold) = told_of(each);
         let leaks = verdicts.iter().any(|v| v.group == Group::Leak);
         let mut extra: Vec<Verdict> = self
             .copies(&role)
@@ -198,8 +210,10 @@ impl LiveJudge {
             let main = extra.remove(at);
             verdicts.insert(0, main);
         }
-        verdicts.extend(extra);
-        let mut all = verdicts.into_iter().enumerate().filter(|(i, v)| *i == 0 || v.group != Group::Flat || tells(v)).map(|(_, v)| v);
+        // What was to be told first stays told, whatever came before it.
+        let processes =
+            verdicts.into_iter().enumerate().filter(|(i, v)| *i == 0 || v.group != Group::Flat || tells(v));
+        let mut all = processes.map(|(_, v)| v).chain(extra.into_iter().filter(tells));
         let mut main = all.next().unwrap_or_else(|| {
             let mut nothing = Judge::new(Context::default(), Axis::Seconds, lowtide_model::Metric::Rss);
             if !self.running {
@@ -208,6 +222,7 @@ impl LiveJudge {
             nothing.verdict()
         });
         main.evidence.extend(came_and_went);
+        main.evidence.extend(untold);
         if let Some(death) = self.death() {
             main.tell_death(&death);
         }

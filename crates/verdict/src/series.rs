@@ -240,7 +240,8 @@ impl Series {
         let mut sum = Self::new(capacity);
         let begun = parts.iter().filter_map(|(part, _)| part.first()).map(|bin| bin.x_first);
         let begun = begun.fold(f64::NEG_INFINITY, f64::max);
-        let mut parts: Vec<Carried> = parts.iter().map(|(part, base)| Carried::new(&part.bins, *base)).collect();
+        let mut parts: Vec<Carried> =
+            parts.iter().map(|(part, base)| Carried::new(&part.bins, *base)).collect();
         for x in places(&parts) {
             let each: Option<Vec<Point>> = parts.iter_mut().map(|part| part.until(x)).collect();
             let all = each.filter(|_| x >= begun);
@@ -379,8 +380,12 @@ mod tests {
 
     #[test]
     fn rows_of_one_place_are_looked_at_together_before_curves_are_added_up() {
-        let waves = curve(&[(1.0, 5.0, 9.0, 5.0), (2.0, 4.0, 8.0, 5.0), (2.0, 5.0, 9.0, 5.0), (2.0, 5.0, 7.0, 6.0)]);
-        assert_eq!(levels(&[(&waves, 0.0), (&waves, 0.0)]), [(1.0, 10.0, 18.0, 10.0), (2.0, 8.0, 18.0, 12.0)]);
+        let waves =
+            curve(&[(1.0, 5.0, 9.0, 5.0), (2.0, 4.0, 8.0, 5.0), (2.0, 5.0, 9.0, 5.0), (2.0, 5.0, 7.0, 6.0)]);
+        assert_eq!(
+            levels(&[(&waves, 0.0), (&waves, 0.0)]),
+            [(1.0, 10.0, 18.0, 10.0), (2.0, 8.0, 18.0, 12.0)]
+        );
     }
 
     #[test]
@@ -391,7 +396,10 @@ mod tests {
         };
         for offset in [0.0, 0.1, 0.7] {
             let found = levels(&[(&spikes(0.0), 0.0), (&spikes(offset), 0.0)]);
-            assert!(found.iter().skip(1).all(|f| (f.1, f.2, f.3) == (600.0, 1600.0, 600.0)), "{offset}: {found:?}");
+            assert!(
+                found.iter().skip(1).all(|f| (f.1, f.2, f.3) == (600.0, 1600.0, 600.0)),
+                "{offset}: {found:?}"
+            );
         }
     }
 

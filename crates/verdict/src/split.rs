@@ -189,7 +189,8 @@ fn most_under(points: &[(f64, f64)], split: Split, both: &Found, chance: f64) ->
     let rows: Vec<Columns> = points.iter().map(|p| [1.0, split.held(p.0), 0.0, 0.0]).collect();
     let line: Vec<f64> = points.iter().map(|p| p.0).collect();
     let Some([level, slope, ..]) = solve(&rows, &line, 2) else { return f64::INFINITY };
-    let apart: f64 = rows.iter().zip(&line).map(|(row, at)| (at - slope.mul_add(row[1], level)).powi(2)).sum();
+    let apart: f64 =
+        rows.iter().zip(&line).map(|(row, at)| (at - slope.mul_add(row[1], level)).powi(2)).sum();
     let effective = effective_points(n, both.correlation).max(FEWEST_EFFECTIVE).min(n);
     let scatter = both.error * n / effective + chance * chance * n / passes;
     ERRORS.mul_add((scatter / apart).sqrt(), both.coefficients[2])
@@ -289,7 +290,9 @@ mod tests {
         let shapes: [(&str, fn(f64) -> f64); 4] = [
             ("root", |at| 200.0 * at.sqrt()),
             ("logarithm", |at| 100.0 * (3.0 * at).ln_1p()),
-            ("a first pass and a leak after it", |at| 100.0f64.mul_add(at.min(1.0), 50.0 * (at - 1.0).max(0.0))),
+            ("a first pass and a leak after it", |at| {
+                100.0f64.mul_add(at.min(1.0), 50.0 * (at - 1.0).max(0.0))
+            }),
             ("a first pass over a leak", |at| 60.0f64.mul_add(at.min(1.0), 70.0 * at)),
         ];
         for (name, shape) in shapes {

@@ -310,7 +310,9 @@ impl Track {
             let judges: Vec<(&Judge, f64)> = tracks.iter().map(|(track, base)| (of(track), *base)).collect();
             Judge::side_by_side(&judges, ROOM)
         };
-        let sum = |of: fn(&Self) -> f64| tracks.iter().map(|(track, base)| (of(track) - base).max(0.0)).sum::<f64>();
+        let sum = |of: fn(&Self) -> f64| {
+            tracks.iter().map(|(track, base)| (of(track) - base).max(0.0)).sum::<f64>()
+        };
         let (all, none) = (sum(|track| track.last_need), Self::new());
         Some(Self {
             seconds: judges(|track| &track.seconds)?,
