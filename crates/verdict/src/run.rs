@@ -338,7 +338,8 @@ impl LiveJudge {
         if let Some(death) = death {
             verdict.tell_death(&death);
         }
-        verdict.tell_scans(subject.members.iter().find_map(|key| self.scans.grown(*key)));
+        let began = self.marks.began();
+        verdict.tell_scans(subject.members.iter().find_map(|key| self.scans.grown(*key, began)));
         let grows = track.grown() > WORTH * self.doubt;
         let tensors = self.allocators.tensors(key, role);
         verdict.tell_causes(&Signs {

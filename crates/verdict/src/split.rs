@@ -108,6 +108,8 @@ pub(crate) struct Filled {
     /// The most that a rise under it may add in a pass, and whether one surely does.
     under: f64,
     leaks_under: bool,
+    /// What both together miss the curve by.
+    both: f64,
 }
 
 impl Filled {
@@ -155,6 +157,7 @@ impl Filled {
             range: floor.range(),
             under: both.as_ref().map_or(f64::INFINITY, |both| most_under(&points, split, both, chance)),
             leaks_under: both.as_ref().is_some_and(clear),
+            both: both.as_ref().map_or(f64::INFINITY, |both| both.error.sqrt()),
         })
     }
 
@@ -169,6 +172,12 @@ impl Filled {
     pub(crate) fn may_be(&self) -> bool {
         let explains = self.misfit <= (NEAR * self.best).max(CLOSE * self.range);
         self.odds.min(self.odds_after) > -SURE && explains && !self.leaks_under
+    }
+
+    /// It is one with a rise under it that goes on: then nothing has settled.
+    pub(crate) fn hides_a_rise(&self) -> bool {
+        let explains = self.both <= AS_GOOD * self.best.hypot(self.chance);
+        self.seen >= FEWEST_PASSES && explains && self.leaks_under
     }
 
     /// What each of the passes seen so far added, by what it says: the first ones.

@@ -152,7 +152,8 @@ fn a_leak_under_the_fill_of_a_crew_is_not_hidden_by_the_fill() {
         for part in [0.2, 0.4] {
             for passes in [3, 6, 10] {
                 let found = judge_recording(&job(count, passes, Keeps::CacheAndLeak(part), true).recording);
-                assert_ne!(found.main.verdict, Kind::CacheFill, "{count} {part} {passes}: {:#?}", found.main);
+                let open = leaks(&found) || found.main.group == Group::TooEarly;
+                assert!(open, "{count} {part} {passes}: {:#?}", found.main);
             }
             let found = judge_recording(&job(count, 20, Keeps::CacheAndLeak(part), true).recording);
             let open = leaks(&found) || found.main.group == Group::TooEarly;
