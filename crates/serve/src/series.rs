@@ -87,13 +87,29 @@ pub(crate) fn newest(recording: &Recording, run: &RunVerdict) -> Vec<Sample> {
     for (gpu, used) in gpus {
         out.put(GPU, &[("gpu", &gpu.to_string())], used);
     }
-    if let (Some(point), Some(process)) = (run.main.drawing.curve.last(), &run.main.process) {
-        out.put(NEED, &[("role", &process.role.word().replace(' ', "_"))], point.last);
+    let point = run.main.drawing.curve.last().map(|point| point.last);
+    if let (Some(level), Some(process)) = (point, &run.main.process) {
+        // The curve of several is what they hold together; the series is of one process, as it is sent over time.
+        let newest = || recording.samples.iter().rev().find(|row| row.process == process.key);
+        let level = if process.with.is_empty() { level } else { newest().map_or(level, |row| need(row).0) };
+        out.put(NEED, &[("role", &process.role.word().replace(' ', "_"))], level);
     }
     if let Some(step) = recording.samples.last().and_then(|row| Steps::of(&recording.marks).at(row.tick)) {
         out.put(STEP, &[], step);
     }
     out.out
+}
+
+/// What a process can lose nothing of: the last level, and the highest since the row before.
+pub(crate) fn need(row: &SampleRow) -> (f64, f64) {
+    let size = |bytes: Option<Bytes>| bytes.unwrap_or_default().as_f64();
+    let beside = size(row.shmem) + size(row.swap);
+    let less = |bytes: Bytes| bytes.as_f64() - size(row.file);
+    let (last, peak) = row.anon.map_or_else(
+        || (less(row.rss.last), less(row.rss.max)),
+        |anon| (anon.last.as_f64(), anon.max.as_f64()),
+    );
+    (last + beside, peak + beside)
 }
 
 /// What is known of a run: the answer, and what it was held against.

@@ -77,10 +77,11 @@ impl LiveJudge {
     pub(crate) fn crews(&self, role: &BTreeMap<ProcKey, Role>, gone: &BTreeSet<ProcKey>) -> Crews {
         let mut of: BTreeMap<ProcKey, Vec<ProcKey>> = BTreeMap::new();
         for (key, process) in self.processes.iter().filter(|(key, _)| !gone.contains(key)) {
-            let counts = match self.tracks.contains_key(key) {
-                true => role.get(key) == Some(&Role::LoaderWorker),
+            let counts = if self.tracks.contains_key(key) {
+                role.get(key) == Some(&Role::LoaderWorker)
+            } else {
                 // What one is that nobody followed is not known: a brother of those that were.
-                false => process.died.is_none() && self.is_forked(key),
+                process.died.is_none() && self.is_forked(key)
             };
             if let Some(parent) = process.parent.filter(|_| counts) {
                 of.entry(parent).or_default().push(*key);

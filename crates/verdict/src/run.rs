@@ -314,10 +314,7 @@ impl LiveJudge {
         (context.limit, context.limit_from) = limit;
         judge.set_split(split(&context));
         judge.set_context(context);
-        let told = self.processes.get(&key).and_then(|process| process.peak_rss);
-        let peak = told.filter(|_| subject.is_one()).unwrap_or_default();
-        let unseen = peak.saturating_sub(track.footprint.peak).as_f64();
-        judge.set_beside(Beside { pace, unseen, ..beside });
+        judge.set_beside(Beside { pace, unseen: self.unseen(subject, &track), ..beside });
         judge.set_pace(if by_steps { self.marks.pace() } else { None });
         judge.set_running(self.running);
         if died && !self.running {
@@ -358,6 +355,13 @@ impl LiveJudge {
         });
         let rank = rank(&verdict, &track, grows, role);
         Some(Judged { key, subject: subject.clone(), grows, rank, verdict })
+    }
+
+    /// By how much the highest peak of a process, as the kernel told it, is above all that was sampled.
+    fn unseen(&self, subject: &Subject, track: &Track) -> f64 {
+        let told = self.processes.get(&subject.key).and_then(|process| process.peak_rss);
+        let peak = told.filter(|_| subject.is_one()).unwrap_or_default();
+        peak.saturating_sub(track.footprint.peak).as_f64()
     }
 
     /// What evaluations keep beyond the first, when most of them keep something: no new training example was touched.

@@ -242,6 +242,8 @@ mod tests {
         assert!((Split::WHOLE.held(3.5) - 1.0).abs() < 1e-9, "one process alone has met all after one pass");
     }
 
+    type Level = fn(f64) -> f64;
+
     /// A floor over `passes` of 100 steps.
     fn floor(passes: f64, at: impl Fn(f64) -> f64) -> Floor {
         let x: Vec<f64> = (0..36).map(|i| f64::from(i) / 35.0 * passes * 100.0).collect();
@@ -296,7 +298,7 @@ mod tests {
 
     #[test]
     fn what_bends_without_passes_is_no_fill() {
-        let shapes: [(&str, fn(f64) -> f64); 4] = [
+        let shapes: [(&str, Level); 4] = [
             ("root", |at| 200.0 * at.sqrt()),
             ("logarithm", |at| 100.0 * (3.0 * at).ln_1p()),
             ("a first pass and a leak after it", |at| {

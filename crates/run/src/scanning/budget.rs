@@ -184,7 +184,8 @@ impl Budget {
     /// The one that rose most of those that can be looked into now. Where that is not the one that rose most of all, because it is
     /// dearer, enough scans are left for that one.
     fn next(&self, now: Tick) -> Option<Occasion> {
-        let due = || self.watched.iter().filter(|watched| watched.due.is_some() && self.may_be_told(now, watched));
+        let due =
+            || self.watched.iter().filter(|watched| watched.due.is_some() && self.may_be_told(now, watched));
         let most = due().max_by_key(|watched| watched.weight())?;
         let leaves_enough = |watched: &&Watched| {
             let kept = if watched.process == most.process { 0 } else { most.wanted() };
@@ -537,7 +538,10 @@ mod tests {
         let all = whole_run(10, |second| 60_000 + 2 * second.saturating_sub(200), small, 450);
         assert!(of_trainer(&all) >= 2, "{all:?}");
         let ended: Vec<u64> = all.iter().filter(|scan| scan.2).map(|scan| scan.1).collect();
-            assert!(ended.windows(2).all(|pair| pair[1] >= 2 * pair[0]), "each try waits for twice as much: {all:?}");
+        assert!(
+            ended.windows(2).all(|pair| pair[1] >= 2 * pair[0]),
+            "each try waits for twice as much: {all:?}"
+        );
     }
 
     #[test]
