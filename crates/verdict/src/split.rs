@@ -41,6 +41,15 @@ impl Split {
         self.examples.map_or(CHANCE, chance)
     }
 
+    /// The same over so many passes: each adds to what the ones before it made, and one is taken by the slope that is fitted.
+    fn strays(self, passes: f64) -> f64 {
+        let (further, ratio) = ((passes.ceil() - 1.0).clamp(1.0, MOST_STRAYING), 1.0 - 1.0 / self.parts);
+        let new = (1..=further as i32).map(|pass| ratio.powi(pass));
+        let all: f64 = new.map(|new| new * (1.0 - new)).sum();
+        let fitted = ((further - 1.0) / further * all).sqrt() * STRAYING;
+        self.examples.map_or(CHANCE, |examples| fitted / (examples * self.share()).sqrt())
+    }
+
     /// The part of a pass that these processes meet.
     pub(crate) fn share(self) -> f64 {
         self.own / self.parts
@@ -70,6 +79,9 @@ const NEAR: f64 = 1.6;
 const CLOSE: f64 = 0.02;
 /// Whose turn it is to meet an example is chance. A level and a slope that are fitted take this part of what that makes.
 const FITTED: f64 = 0.35;
+/// ... and this part of what several passes make of it, of so many at most: later ones add next to nothing.
+const STRAYING: f64 = 0.5;
+const MOST_STRAYING: f64 = 64.0;
 /// Without the number of examples that chance is taken for this part of what the first pass adds.
 const CHANCE: f64 = 0.01;
 /// It is sure where a rise that goes on under it would be less than this part of what the first pass adds, ...
@@ -103,7 +115,7 @@ pub(crate) struct Filled {
     /// What it misses the curve by, the best shape does, and chance may.
     misfit: f64,
     best: f64,
-    chance: f64,
+    strays: f64,
     range: f64,
     /// The most that a rise under it may add in a pass, and whether one surely does.
     under: f64,
@@ -153,7 +165,7 @@ impl Filled {
             odds_after: (cost(&after, 3.0) - alone) / 2.0,
             misfit: fill.error.sqrt(),
             best: fits.iter().map(|fit| fit.error).fold(f64::INFINITY, f64::min).sqrt(),
-            chance,
+            strays: split.strays(seen) * first,
             range: floor.range(),
             under: both.as_ref().map_or(f64::INFINITY, |both| most_under(&points, split, both, chance)),
             leaks_under: both.as_ref().is_some_and(clear),
@@ -163,7 +175,7 @@ impl Filled {
 
     /// It is one, and no rise that goes on.
     pub(crate) fn is_sure(&self) -> bool {
-        let explains = self.misfit <= AS_GOOD * self.best.hypot(self.chance);
+        let explains = self.misfit <= AS_GOOD * self.best.hypot(self.strays);
         let nothing_else = self.odds.min(self.odds_after) >= SURE && self.under < UNDER * self.first;
         self.seen >= FEWEST_PASSES && explains && nothing_else && !self.leaks_under
     }
@@ -176,7 +188,7 @@ impl Filled {
 
     /// It is one with a rise under it that goes on: then nothing has settled.
     pub(crate) fn hides_a_rise(&self) -> bool {
-        let explains = self.both <= AS_GOOD * self.best.hypot(self.chance);
+        let explains = self.both <= AS_GOOD * self.best.hypot(self.strays);
         self.seen >= FEWEST_PASSES && explains && self.leaks_under
     }
 
@@ -308,7 +320,7 @@ mod tests {
         ];
         for (name, shape) in shapes {
             for parts in [2.0, 4.0, 8.0] {
-                let split = Split { parts, own: 1.0, examples: Some(400.0), ..FOUR };
+                let split = Split { parts, own: 1.0, examples: Some(400.0 * parts), ..FOUR };
                 for passes in [2.0, 3.0, 6.0] {
                     let floor = floor(passes, shape);
                     let fits = crate::shapes::contest(&floor, 0.0).fits;
