@@ -296,4 +296,30 @@ mod tests {
         let one = count_of_runs("running", 2.0);
         assert_eq!(exposition(&[one.clone(), one], Form::Plain).lines().count(), 3);
     }
+
+    #[test]
+    fn where_workers_are_told_together_the_need_is_that_of_the_largest() {
+        let (x, y) = (0..30).map(|i| (f64::from(i), 8e9)).unzip();
+        let curve = lowtide_model::Curve { axis: lowtide_model::Axis::Seconds, x, y, ..Default::default() };
+        let mut run = RunVerdict::of_curve(&curve);
+        let key = |pid| ProcKey { pid, start_ticks: 1 };
+        let mut recording = Recording::default();
+        recording.samples.push(SampleRow {
+            process: key(7),
+            anon: Some(lowtide_model::Span::one(Bytes(2_000_000_000))),
+            ..SampleRow::default()
+        });
+        let mut need = |with: Vec<ProcKey>| {
+            let role = Role::LoaderWorker;
+            run.main.process =
+                Some(lowtide_verdict::ProcessNamed { key: key(7), role, argv: Vec::new(), with });
+            run.main.drawing.curve = vec![lowtide_verdict::Point::one(29.0, 8e9)];
+            newest(&recording, &run)
+                .into_iter()
+                .find(|sample| sample.about == NEED)
+                .map(|sample| sample.value)
+        };
+        assert_eq!(need(vec![key(8)]), Some(2e9));
+        assert_eq!(need(Vec::new()), Some(8e9));
+    }
 }

@@ -428,3 +428,11 @@ fn add(row: &mut lowtide_model::SampleRow, mib: f64) {
     let bytes = lowtide_model::Bytes::from_f64(row.anon.unwrap().last.as_f64() + mib * MIB);
     (row.anon, row.rss) = (Some(lowtide_model::Span::one(bytes)), lowtide_model::Span::one(bytes));
 }
+
+#[test]
+fn several_are_named_as_several() {
+    let found = judge_recording(&job(4, 4, Keeps::Leak, true).recording);
+    assert_eq!(found.main.process.as_ref().unwrap().who(), "4 loader workers together");
+    let alone = judge_recording(&job(2, 1, Keeps::Capped(0), true).recording);
+    assert_eq!(alone.main.process.as_ref().unwrap().who(), "trainer 2");
+}
