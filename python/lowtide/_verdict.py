@@ -170,17 +170,30 @@ def parse_size(size: float | str) -> float:
     raise ValueError(f"`{size}` is not a size; write it like 500MB or 2GiB")
 
 
+def _together(rows: list[dict[str, str]], count: int) -> list[dict[str, str]]:
+    """Rows of several processes as rows of their sum, from where all of them were seen; of one they stay as they are."""
+    if count == 1:
+        return rows
+    newest: dict[tuple[str, str], float] = {}
+    summed = []
+    for row in rows:
+        newest[row["pid"], row["start_ticks"]] = float(row["rss_bytes"])
+        if len(newest) == count:
+            summed.append({**row, "rss_bytes": str(sum(newest.values()))})
+    return summed
+
+
 def _line_of(path: str, told: Mapping[str, Any]) -> _svg.Line | None:
-    """The curve of the process the verdict is about; without it the answer is shown without a drawing."""
+    """The curve of the process the verdict is about, or of several together; without it the answer is shown without a drawing."""
     try:
         text = call(["export", path, "--to", "csv"]).stdout
     except LowtideError:
         return None
-    key = (told.get("process") or {}).get("key") or {}
+    process = told.get("process") or {}
+    keys = [process.get("key") or {}, *process.get("with", [])]
+    of = {(str(key.get("pid")), str(key.get("start_ticks"))) for key in keys}
     rows = [row for row in csv.DictReader(io.StringIO(text)) if row.get("rss_bytes")]
-    own = [
-        row for row in rows if row["pid"] == str(key.get("pid")) and row["start_ticks"] == str(key.get("start_ticks"))
-    ]
+    own = _together([row for row in rows if (row["pid"], row["start_ticks"]) in of], len(of))
     stepped = [row for row in own if row.get("step")]
     x_kind, chosen = ("step", stepped) if len(stepped) > 1 else ("seconds", own)
     column = "step" if x_kind == "step" else "t_s"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import lowtide
 import pytest
+from lowtide import _verdict
 
 BASE = 100_000_000
 
@@ -88,3 +89,12 @@ def test_the_object_has_every_field_of_the_answer() -> None:
     assert json.loads(json.dumps(told.json))["verdict"] == told.kind
     assert told.disprove
     assert told.evidence
+
+
+def test_the_curve_of_several_is_their_sum_from_where_all_were_seen() -> None:
+    def row(pid: int, size: int) -> dict[str, str]:
+        return {"pid": str(pid), "start_ticks": "1", "rss_bytes": str(size)}
+
+    rows = [row(7, 10), row(8, 5), row(7, 20), row(8, 6)]
+    assert [float(told["rss_bytes"]) for told in _verdict._together(rows, 2)] == [15, 25, 26]
+    assert _verdict._together(rows[:1], 1) == rows[:1]

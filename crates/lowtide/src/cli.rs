@@ -151,7 +151,7 @@ pub(crate) struct RecordingArgs {
     /// How to print the summary, which goes to standard error: standard output is the command's
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
-    /// Don't look into the largest process when its memory grows
+    /// Don't look into the process that grows most
     #[arg(long)]
     pub(crate) no_scan: bool,
     /// How forks and exits are learnt [default: the best this system has]

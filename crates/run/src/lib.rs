@@ -120,7 +120,7 @@ pub struct Options {
     pub marks: Option<PathBuf>,
     /// Whether Python processes of the job get lowtide's agent: at their start, or while they run (3.14 and later).
     pub agent: bool,
-    /// Whether the largest process is scanned when its floor rises.
+    /// Whether the process whose floor rises most is scanned.
     pub scans: bool,
     /// A limit of the user's own, beside those that hold.
     pub limit: Option<Bytes>,

@@ -320,7 +320,7 @@ impl Session<'_> {
         for entry in entries.drain(..) {
             self.judging.take(&entry);
             if matches!(&entry, Entry::Mark(mark) if mark.kind == MarkKind::Step) {
-                self.scans.budget.stepped();
+                self.scans.stepped();
             }
             if let Some(watch) = &mut self.watch {
                 watch.take(&entry);

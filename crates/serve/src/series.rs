@@ -87,13 +87,29 @@ pub(crate) fn newest(recording: &Recording, run: &RunVerdict) -> Vec<Sample> {
     for (gpu, used) in gpus {
         out.put(GPU, &[("gpu", &gpu.to_string())], used);
     }
-    if let (Some(point), Some(process)) = (run.main.drawing.curve.last(), &run.main.process) {
-        out.put(NEED, &[("role", &process.role.word().replace(' ', "_"))], point.last);
+    let point = run.main.drawing.curve.last().map(|point| point.last);
+    if let (Some(level), Some(process)) = (point, &run.main.process) {
+        // The curve of several is what they hold together; the series is of one process, as it is sent over time.
+        let newest = || recording.samples.iter().rev().find(|row| row.process == process.key);
+        let level = if process.with.is_empty() { level } else { newest().map_or(level, |row| need(row).0) };
+        out.put(NEED, &[("role", &process.role.word().replace(' ', "_"))], level);
     }
     if let Some(step) = recording.samples.last().and_then(|row| Steps::of(&recording.marks).at(row.tick)) {
         out.put(STEP, &[], step);
     }
     out.out
+}
+
+/// What a process can lose nothing of: the last level, and the highest since the row before.
+pub(crate) fn need(row: &SampleRow) -> (f64, f64) {
+    let size = |bytes: Option<Bytes>| bytes.unwrap_or_default().as_f64();
+    let beside = size(row.shmem) + size(row.swap);
+    let less = |bytes: Bytes| bytes.as_f64() - size(row.file);
+    let (last, peak) = row.anon.map_or_else(
+        || (less(row.rss.last), less(row.rss.max)),
+        |anon| (anon.last.as_f64(), anon.max.as_f64()),
+    );
+    (last + beside, peak + beside)
 }
 
 /// What is known of a run: the answer, and what it was held against.
@@ -279,5 +295,31 @@ mod tests {
     fn a_series_stands_once() {
         let one = count_of_runs("running", 2.0);
         assert_eq!(exposition(&[one.clone(), one], Form::Plain).lines().count(), 3);
+    }
+
+    #[test]
+    fn where_workers_are_told_together_the_need_is_that_of_the_largest() {
+        let (x, y) = (0..30).map(|i| (f64::from(i), 8e9)).unzip();
+        let curve = lowtide_model::Curve { axis: lowtide_model::Axis::Seconds, x, y, ..Default::default() };
+        let mut run = RunVerdict::of_curve(&curve);
+        let key = |pid| ProcKey { pid, start_ticks: 1 };
+        let mut recording = Recording::default();
+        recording.samples.push(SampleRow {
+            process: key(7),
+            anon: Some(lowtide_model::Span::one(Bytes(2_000_000_000))),
+            ..SampleRow::default()
+        });
+        let mut need = |with: Vec<ProcKey>| {
+            let role = Role::LoaderWorker;
+            run.main.process =
+                Some(lowtide_verdict::ProcessNamed { key: key(7), role, argv: Vec::new(), with });
+            run.main.drawing.curve = vec![lowtide_verdict::Point::one(29.0, 8e9)];
+            newest(&recording, &run)
+                .into_iter()
+                .find(|sample| sample.about == NEED)
+                .map(|sample| sample.value)
+        };
+        assert_eq!(need(vec![key(8)]), Some(2e9));
+        assert_eq!(need(Vec::new()), Some(8e9));
     }
 }

@@ -325,6 +325,9 @@ fn assess_life(series: &Series, known: &Known) -> Assessment {
         let filled = Some(filled);
         return Assessment { filled, ..whole }.with(Group::TooEarly, Because::MayBeDealtOut);
     }
+    if seen.group == Group::Bounded && filled.hides_a_rise() {
+        return seen.with(Group::TooEarly, Because::NotYetSure);
+    }
     seen
 }
 

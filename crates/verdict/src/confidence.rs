@@ -28,6 +28,9 @@ const SLOWING: &Points = &[(-4.5, 0.98), (-3.0, 0.85), (-1.5, 0.62), (0.0, 0.25)
 /// Flat because only the start rose, by the same.
 const STARTED: &Points = &[(-2.0, 0.93), (-1.0, 0.66), (0.0, 0.38)];
 
+/// A fill that several processes share is surer from so many passes on.
+const PASSES: f64 = 4.0;
+
 /// How often an answer like this is right.
 pub(crate) fn confidence(kind: Kind, seen: &Assessment) -> f64 {
     let o = seen.odds;
@@ -43,11 +46,11 @@ pub(crate) fn confidence(kind: Kind, seen: &Assessment) -> f64 {
         | Because::AtEvents
         | Because::EveryLifeClimbs => 0.97,
         Because::NothingMoves | Because::FewSamplesRise | Because::PeakInFewSamples => 0.95,
-        Because::MoreThanData | Because::KeepsInEvaluation => 0.9,
+        Because::OnePass => 0.7,
+        Because::DealtOut if seen.filled.is_some_and(|filled| filled.seen < PASSES) => 0.8,
+        Because::MoreThanData | Because::KeepsInEvaluation | Because::DealtOut => 0.9,
         Because::RecoversAfterRestart if seen.group == Group::Flat => 0.9,
         Because::RecoversAfterRestart => 0.4,
-        Because::OnePass => 0.7,
-        Because::DealtOut => 0.9,
         Because::MayBeDealtOut => 0.5,
         Because::NotYetSure | Because::RestsNow | Because::MayFallAgain => 0.27,
         Because::UnderTheFill | Because::AfterTheFall => mapped(LEAK, goes_on),

@@ -5,14 +5,16 @@
 
 use crate::copies::copies_pages;
 use crate::live::LiveJudge;
-use crate::run::{ALIKE, FEWEST_WORKERS, WORTH};
+use crate::run::{ALIKE, FEWEST_WORKERS, TO_THE_END, WORTH};
 use crate::split::Split;
 use crate::track::Track;
-use lowtide_model::{ProcKey, Role};
+use lowtide_model::{Context, ProcKey, Process, Role};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The workers of one loader are started one after the other, with no more than so many seconds between two.
 const STARTED_TOGETHER: f64 = 5.0;
+/// A worker that lived for less than this part of the life of its crew left it.
+const LIVED: f64 = 0.9;
 
 /// Whom an answer is about: one process, or several that are told as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,34 +39,59 @@ impl Subject {
     }
 }
 
-/// Loader workers by the loader they belong to.
+/// Loader workers that were started together: those of one loader, or of a few.
+#[derive(Clone, Debug)]
+struct Crew {
+    members: Vec<ProcKey>,
+    /// Those that grew and by how much, the most first.
+    grown: Vec<(ProcKey, f64)>,
+}
+
+impl Crew {
+    /// Those that grew, parted where one grew by far more than the next: each part is told as one.
+    fn alike(&self) -> Vec<&[(ProcKey, f64)]> {
+        let (mut rest, mut parts) = (&self.grown[..], Vec::new());
+        while let Some((_, most)) = rest.first() {
+            let (alike, others) = rest.split_at(rest.partition_point(|(_, grown)| *most <= ALIKE * grown));
+            parts.push(alike);
+            rest = others;
+        }
+        parts.retain(|part| part.len() >= FEWEST_WORKERS);
+        parts
+    }
+}
+
+/// All such crews of a run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Crews(Vec<Vec<ProcKey>>);
+pub(crate) struct Crews(Vec<Crew>);
 
 impl Crews {
-    /// How many work beside a process, itself counted.
-    fn size_of(&self, key: ProcKey) -> usize {
-        self.0.iter().find(|crew| crew.contains(&key)).map_or(1, Vec::len)
+    fn of(&self, key: ProcKey) -> Option<&Crew> {
+        self.0.iter().find(|crew| crew.members.contains(&key))
     }
 }
 
 impl LiveJudge {
-    /// Workers that were started together and lived side by side. Those of one epoch after the other are none.
-    pub(crate) fn crews(&self, role: &BTreeMap<ProcKey, Role>) -> Crews {
-        let gone: BTreeSet<ProcKey> = self.generations();
+    /// Workers that were started together and lived side by side. Those of one epoch after the other are none (`gone`), and neither
+    /// are those of which not all are followed: of them each is judged by itself.
+    pub(crate) fn crews(&self, role: &BTreeMap<ProcKey, Role>, gone: &BTreeSet<ProcKey>) -> Crews {
         let mut of: BTreeMap<ProcKey, Vec<ProcKey>> = BTreeMap::new();
-        for key in self.tracks.keys().filter(|key| !gone.contains(key)) {
-            let worker = role.get(key) == Some(&Role::LoaderWorker);
-            let parent = self.processes.get(key).and_then(|process| process.parent);
-            if let Some(parent) = parent.filter(|_| worker) {
+        for (key, process) in self.processes.iter().filter(|(key, _)| !gone.contains(key)) {
+            let counts = if self.tracks.contains_key(key) {
+                role.get(key) == Some(&Role::LoaderWorker)
+            } else {
+                // What one is that nobody followed is not known: a brother of those that were.
+                process.died.is_none() && self.is_forked(key)
+            };
+            if let Some(parent) = process.parent.filter(|_| counts) {
                 of.entry(parent).or_default().push(*key);
             }
         }
         let mut crews = Vec::new();
         for mut workers in of.into_values() {
             workers.sort_by_key(|key| self.processes.get(key).map(|process| process.born));
-            let apart = |a: &ProcKey, b: &ProcKey| self.born(b) - self.born(a) <= STARTED_TOGETHER;
-            crews.extend(workers.chunk_by(apart).filter(|crew| self.side_by_side(crew)).map(<[_]>::to_vec));
+            let together = |a: &ProcKey, b: &ProcKey| self.born(b) - self.born(a) <= STARTED_TOGETHER;
+            crews.extend(workers.chunk_by(together).filter_map(|crew| self.crew(crew)));
         }
         Crews(crews)
     }
@@ -73,40 +100,83 @@ impl LiveJudge {
         self.processes.get(key).map_or(0.0, |process| process.born.seconds())
     }
 
-    fn side_by_side(&self, crew: &[ProcKey]) -> bool {
-        let died = crew.iter().filter_map(|key| self.processes.get(key)?.died).min();
-        let born = crew.last().map_or(0.0, |key| self.born(key));
-        crew.len() >= FEWEST_WORKERS && died.is_none_or(|died| died.seconds() > born)
+    /// When a process ended, or now.
+    fn ended(&self, key: &ProcKey) -> f64 {
+        let died = self.processes.get(key).and_then(|process| process.died);
+        died.map_or(self.now, lowtide_model::Tick::seconds)
     }
 
-    /// Whom to judge: crews that grew alike as one, everybody else alone. One worker that grows by itself is not hidden in its crew.
+    /// What was started together as a crew, less those that ended long before the others.
+    fn crew(&self, workers: &[ProcKey]) -> Option<Crew> {
+        let end = workers.iter().map(|key| self.ended(key)).fold(f64::NEG_INFINITY, f64::max);
+        let to_the_end = |key: &&ProcKey| {
+            let (life, whole) = (self.ended(key) - self.born(key), end - self.born(key));
+            life + TO_THE_END >= whole || life >= LIVED * whole
+        };
+        let members: Vec<ProcKey> = workers.iter().filter(to_the_end).copied().collect();
+        let last = members.iter().map(|key| self.born(key)).fold(f64::NEG_INFINITY, f64::max);
+        let tracks: Option<Vec<&Track>> = members.iter().map(|key| self.tracks.get(key)).collect();
+        let tracks = tracks.filter(|_| members.iter().all(|key| self.ended(key) > last))?;
+        if members.len() < FEWEST_WORKERS {
+            return None;
+        }
+        let copies = tracks.iter().any(|track| copies_pages(track));
+        let climbed = members.iter().copied().zip(tracks.iter().map(|track| track.climbed()));
+        let mut grown: Vec<(ProcKey, f64)> =
+            climbed.filter(|(_, grown)| !copies && *grown > WORTH * self.doubt).collect();
+        grown.sort_by(|a, b| b.1.total_cmp(&a.1));
+        Some(Crew { members, grown })
+    }
+
+    /// Whom to judge: workers that grew alike as one, everybody else alone. One worker that grows by itself is not hidden in its
+    /// crew, and neither are those that grow beside others that stay.
     pub(crate) fn subjects(&self, crews: &Crews) -> Vec<Subject> {
-        let grown = |key: &ProcKey| self.tracks.get(key).map_or(0.0, Track::climbed);
-        let mut crews: Vec<Subject> = crews
-            .0
-            .iter()
-            .filter(|crew| {
-                let (least, most) =
-                    crew.iter().map(grown).fold((f64::INFINITY, 0.0_f64), |(a, b), v| (a.min(v), b.max(v)));
-                let copies = crew.iter().filter_map(|key| self.tracks.get(key)).any(copies_pages);
-                least > WORTH * self.doubt && most <= ALIKE * least && !copies
-            })
-            .filter_map(|crew| {
-                let key = crew.iter().max_by(|a, b| grown(a).total_cmp(&grown(b)))?;
-                Some(Subject { key: *key, members: crew.clone() })
+        let parts = crews.0.iter().flat_map(Crew::alike);
+        let mut told: Vec<Subject> = parts
+            .filter_map(|part| {
+                let members = part.iter().map(|(key, _)| *key).collect();
+                part.first().map(|(key, _)| Subject { key: *key, members })
             })
             .collect();
-        let alone = |key: &&ProcKey| !crews.iter().any(|crew| crew.members.contains(key));
+        let alone = |key: &&ProcKey| !told.iter().any(|crew| crew.members.contains(key));
         let alone: Vec<Subject> = self.tracks.keys().filter(alone).map(|key| Subject::one(*key)).collect();
-        crews.extend(alone);
-        crews
+        told.extend(alone);
+        told
     }
 
     /// How a pass over the data is dealt out: among the ranks, and in each among its workers.
-    pub(crate) fn split(&self, subject: &Subject, crews: &Crews, world: Option<f64>) -> Split {
-        let world = world.filter(|world| *world >= 1.0).unwrap_or(1.0);
-        let workers = crews.size_of(subject.key) as f64;
-        Split { parts: world * workers, own: subject.members.len() as f64 }
+    pub(crate) fn split(
+        &self,
+        subject: &Subject,
+        (crews, role): (&Crews, &BTreeMap<ProcKey, Role>),
+        context: &Context,
+    ) -> Split {
+        let world = context.world_size.filter(|world| *world >= 1.0).unwrap_or(1.0);
+        let crew = crews.of(subject.key);
+        let workers = match crew {
+            // Those that stay beside them belong to another loader.
+            Some(crew) if !subject.is_one() => crew.grown.len(),
+            Some(crew) => crew.members.len(),
+            None => 1,
+        };
+        let alike = !subject.is_one() || self.grows_like_its_ranks(subject.key, role);
+        let examples = context.examples.filter(|examples| *examples >= 1.0);
+        Split { parts: world * workers as f64, own: subject.members.len() as f64, alike, examples }
+    }
+
+    /// Whether a process reads a part of each pass as others do that grow like it. One whose data are read by workers reads none,
+    /// and where a rank grows alone it is no cache: the others would fill theirs.
+    fn grows_like_its_ranks(&self, key: ProcKey, role: &BTreeMap<ProcKey, Role>) -> bool {
+        let is = |other: &ProcKey, wanted| role.get(other) == Some(&wanted);
+        let fed = |(other, process): (&ProcKey, &Process)| {
+            process.parent == Some(key) && is(other, Role::LoaderWorker)
+        };
+        if !is(&key, Role::Trainer) || self.processes.iter().any(fed) {
+            return false;
+        }
+        let grown = self.tracks.get(&key).map_or(0.0, Track::climbed_over_steps);
+        let mut ranks = self.tracks.iter().filter(|(other, _)| **other != key && is(other, Role::Trainer));
+        ranks.all(|(_, track)| ALIKE * track.climbed_over_steps() >= grown)
     }
 
     /// The curves of a subject as one, as of now.

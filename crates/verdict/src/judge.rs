@@ -14,7 +14,7 @@ use crate::killed::Death;
 use crate::periods::{Periods, evaluations};
 use crate::series::{Point, Series};
 use crate::split::Split;
-use crate::verdict::{Drawing, FloorFacts, Group, Kind, SCHEMA, Settled, Verdict};
+use crate::verdict::{Drawing, FloorFacts, Forecast, Group, Kind, Outcome, SCHEMA, Settled, Verdict};
 use crate::words::{CountFact, Story, knee_matches};
 use lowtide_model::{Axis, Context, Metric};
 use std::borrow::Cow;
@@ -189,6 +189,16 @@ impl Judge {
         asleep
     }
 
+    /// Its first value.
+    pub(crate) fn oldest(&self) -> Option<f64> {
+        self.need.first().map(|bin| bin.last)
+    }
+
+    /// The newest one before a clean-up at the end.
+    pub(crate) fn newest_of_life(&self) -> Option<f64> {
+        self.need.last_of_life().map(|bin| bin.last)
+    }
+
     /// The newest value.
     pub(crate) fn newest(&self) -> Option<f64> {
         self.need.last().map(|bin| bin.last)
@@ -318,7 +328,7 @@ impl Judge {
             running: self.life == Life::Running,
             one_pass: self.context.epochs.is_some_and(|e| e < PASSES),
             kept_outside: self.kept_outside,
-            split: Some(self.split).filter(|split| split.parts >= 2.0),
+            split: Some(self.split).filter(|split| split.may_fill()),
         }
     }
 
@@ -380,12 +390,7 @@ impl Judge {
     }
 
     fn tell(&self, kind: Kind, seen: &Assessment, facts: &Facts, file_grown: Option<f64>) -> Verdict {
-        let mut outcome = outcome(seen, facts, &self.context, self.axis, &self.beside);
-        let mut forecast = forecast(seen, facts, &self.context, (&self.clock, &self.beside));
-        if let Some(death) = &self.death {
-            death.decide(&mut outcome, facts.peak);
-            forecast = None;
-        }
+        let (outcome, forecast) = self.what_comes(seen, facts);
         let periods = Periods::of(&self.need, facts, &self.context, self.axis);
         let fill = self.fill(facts, seen);
         let beyond = fill.map(|fill| fill.bytes_per_example).zip(self.largest_example);
@@ -441,6 +446,16 @@ impl Judge {
         };
         verdict.suit_advice(self.standing(facts));
         verdict.moved_on(self.origin)
+    }
+
+    /// Whether it fits, and when it will not; nothing is ahead of what was killed.
+    fn what_comes(&self, seen: &Assessment, facts: &Facts) -> (Outcome, Option<Forecast>) {
+        let mut outcome = outcome(seen, facts, &self.context, self.axis, &self.beside);
+        let forecast = forecast(seen, facts, &self.context, (&self.clock, &self.beside));
+        if let Some(death) = &self.death {
+            death.decide(&mut outcome, facts.peak);
+        }
+        (outcome, forecast.filter(|_| self.death.is_none()))
     }
 
     fn standing(&self, facts: &Facts) -> Standing {

@@ -239,11 +239,10 @@ impl Story<'_> {
         let shared = format!(
             "{parts} processes share each pass and keep what they meet: then each pass adds {ratio} of the one before"
         );
-        Some(match self.kind {
-            Kind::CacheFill => {
-                format!("{shared}, and this one does; {} are still to come", size(filled.ahead))
-            }
-            _ => format!("if {shared}; a leak adds as much in each"),
+        Some(if self.kind == Kind::CacheFill {
+            format!("{shared}, and this one does; {} are still to come", size(filled.ahead))
+        } else {
+            format!("if {shared}; a leak adds as much in each")
         })
     }
 

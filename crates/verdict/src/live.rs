@@ -23,7 +23,7 @@ use lowtide_model::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 
-/// Processes followed in full; beyond, the smallest that are dead are forgotten.
+/// Processes followed in full; beyond, the smallest that are dead are forgotten, and the smallest that live for far larger ones.
 const MOST_TRACKS: usize = 96;
 /// Processes remembered; beyond, those that died without ever being sampled are forgotten.
 const MOST_PROCESSES: usize = 4096;
@@ -107,9 +107,12 @@ impl LiveJudge {
     pub fn push_sample(&mut self, row: &SampleRow) {
         self.now = self.now.max(row.tick.seconds());
         if !self.tracks.contains_key(&row.process) && self.tracks.len() >= MOST_TRACKS {
-            self.forget();
+            self.forget(row.rss.max);
         }
-        self.tracks.entry(row.process).or_insert_with(Track::new).push(row, &self.marks);
+        // One for whom there is no room is not followed; the others still are.
+        if self.tracks.len() < MOST_TRACKS || self.tracks.contains_key(&row.process) {
+            self.tracks.entry(row.process).or_insert_with(Track::new).push(row, &self.marks);
+        }
         let now = self.now;
         let (sum, count) = self.parts().fold((0.0, 0), |(sum, count), (_, part)| (sum + part, count + 1));
         self.tree.push(Point::one(now, sum));
@@ -153,13 +156,16 @@ impl LiveJudge {
         Beside { held: held.max(0.0), together: self.together, ..Beside::default() }
     }
 
-    fn forget(&mut self) {
+    /// Makes room for one of this size: the smallest of the dead goes, else the smallest if the new one is far larger. Were it
+    /// forgotten for one of its like, of many workers none would be followed for long.
+    fn forget(&mut self, size: Bytes) {
         let dead = |key: &ProcKey| self.processes.get(key).is_some_and(|p| p.died.is_some());
         let smallest = |only_dead: bool| {
             let able = self.tracks.iter().filter(|(k, _)| !only_dead || dead(k));
-            able.min_by_key(|(_, t)| t.footprint.peak).map(|(k, _)| *k)
+            able.min_by_key(|(_, t)| t.footprint.peak).map(|(k, t)| (*k, t.footprint.peak))
         };
-        if let Some(key) = smallest(true).or_else(|| smallest(false)) {
+        let far_larger = |(_, peak): &(ProcKey, Bytes)| size.0 / 2 > peak.0;
+        if let Some((key, _)) = smallest(true).or_else(|| smallest(false).filter(far_larger)) {
             self.tracks.remove(&key);
         }
     }

@@ -7,7 +7,7 @@
 use crate::judge::Judge;
 use crate::live::LiveJudge;
 use crate::phrases::size;
-use crate::run::Judged;
+use crate::run::{Judged, TO_THE_END};
 use crate::track::Track;
 use crate::verdict::{Group, Verdict};
 use lowtide_model::{Axis, Context, Event, EventKind, Exit, Metric, ProcKey, Process, Role, Tick};
@@ -20,6 +20,8 @@ const FEWEST: u64 = 4;
 const OVERLAP: f64 = 0.5;
 /// A program that is done within so many seconds, started again and again, is a task and no job.
 const TASK: f64 = 10.0;
+/// One that lives this many times as long as another one is not its like.
+const LONGER: f64 = 2.0;
 /// Starts that are remembered.
 const MOST_STARTS: usize = 1024;
 
@@ -66,12 +68,11 @@ enum Program<'a> {
 
 impl LiveJudge {
     /// Programs that lived more than once, each with its lives in order.
-    fn lives(&self) -> Vec<Vec<ProcKey>> {
+    fn lives(&self, tasks: &BTreeSet<ProcKey>) -> Vec<Vec<ProcKey>> {
         let mut programs: BTreeMap<Program<'_>, Vec<ProcKey>> = BTreeMap::new();
         let roots = &self.restarts.roots;
         let first = self.processes.values().min_by_key(|process| process.born);
         let first = first.map(|process| process.key).filter(|_| !roots.is_empty());
-        let tasks = self.generations();
         for (key, track) in &self.tracks {
             let Some(process) = self.processes.get(key).filter(|_| !tasks.contains(key)) else { continue };
             if process.execed && !process.argv.is_empty() && track.seconds.samples() >= FEWEST {
@@ -96,8 +97,13 @@ impl LiveJudge {
     }
 
     /// Leaves one answer of each program that lived more than once, with what all its lives say.
-    pub(crate) fn join_lives(&self, each: &mut Vec<Judged>, role: &BTreeMap<ProcKey, Role>) {
-        for lives in self.lives() {
+    pub(crate) fn join_lives(
+        &self,
+        each: &mut Vec<Judged>,
+        role: &BTreeMap<ProcKey, Role>,
+        gone: &BTreeSet<ProcKey>,
+    ) {
+        for lives in self.lives(gone) {
             let known: Vec<&Track> = lives.iter().filter_map(|key| self.tracks.get(key)).collect();
             let of = |judged: &Judged| lives.contains(&judged.key);
             let Some(longest) =
@@ -132,19 +138,33 @@ impl LiveJudge {
                 kin.entry((parent, process.execed, &process.argv)).or_default().push(process);
             }
         }
+        kin.into_values().flat_map(|all| self.one_after_the_other(&all)).collect()
+    }
+
+    /// Those that were followed by another one when they had ended, and those that followed one. Others that lived far longer
+    /// beside them are none of these: workers that persist do not come and go because those of an evaluation do.
+    fn one_after_the_other(&self, all: &[&Process]) -> Vec<ProcKey> {
+        let life = |process: &Process| process.died.map_or(self.now, Tick::seconds) - process.born.seconds();
+        let to_the_end =
+            |process: &Process| process.died.is_none_or(|died| died.seconds() + TO_THE_END >= self.now);
         // How the children of somebody else ended is not always known.
         let done = |process: &Process| matches!(process.exit, None | Some(Exit::Code(0) | Exit::Unknown));
-        let renewed = |all: &[&Process]| {
-            let ended = all.iter().filter(|process| done(process)).filter_map(|process| process.died).min();
-            let newest = all.iter().map(|process| process.born).max();
-            ended.zip(newest).is_some_and(|(died, born)| died.seconds() <= born.seconds() + OVERLAP)
+        let follows = |later: &Process, first: &Process| {
+            let died = first.died.filter(|_| done(first));
+            died.is_some_and(|died| died.seconds() <= later.born.seconds() + OVERLAP)
         };
-        kin.into_values().filter(|all| renewed(all)).flatten().map(|process| process.key).collect()
+        let as_long = |process: &Process, other: &Process| life(process) <= LONGER * life(other);
+        let is_one = |process: &Process| {
+            let followed =
+                |next: &&Process| follows(next, process) && (to_the_end(next) || as_long(process, next));
+            let following = |before: &&Process| follows(process, before) && as_long(process, before);
+            all.iter().any(|other| followed(other) || following(other))
+        };
+        all.iter().filter(|process| is_one(process)).map(|process| process.key).collect()
     }
 
     /// Leaves the answers of such processes aside; gives what is to be said of all of them.
-    pub(crate) fn set_aside(&self, each: &mut [Judged]) -> Option<String> {
-        let gone = self.generations();
+    pub(crate) fn set_aside(&self, each: &mut [Judged], gone: &BTreeSet<ProcKey>) -> Option<String> {
         let (mut count, mut most) = (0_u32, 0.0_f64);
         for judged in each.iter_mut().filter(|judged| gone.contains(&judged.key)) {
             if judged.grows && matches!(judged.verdict.group, Group::Leak | Group::TooEarly) {

@@ -151,6 +151,11 @@ impl Marks {
         self.step_last
     }
 
+    /// The second of the first step that was told, or the start.
+    pub(crate) fn began(&self) -> f64 {
+        self.step_first.map_or(0.0, |(_, second)| second)
+    }
+
     /// How many steps were made by this second; `None` before the first one that was told, and after the last.
     pub(crate) fn step_at(&self, second: f64) -> Option<f64> {
         let after = self.steps.seconds.partition_point(|told| *told < second);

@@ -143,9 +143,7 @@ impl Story<'_> {
                 (Kind::Leak, 0.5 * growing),
                 (Kind::Steady, o.flat),
             ],
-            Kind::TooEarly if self.seen.filled.is_some() => {
-                vec![(Kind::CacheFill, 0.5), (Kind::Leak, 0.5)]
-            }
+            Kind::TooEarly if self.seen.filled.is_some() => vec![(Kind::CacheFill, 0.5), (Kind::Leak, 0.5)],
             // What rises straight may be a leak or the first pass over the data, also where nobody told its size.
             Kind::TooEarly => {
                 vec![

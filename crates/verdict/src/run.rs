@@ -6,13 +6,14 @@
 use crate::budget::{Beside, COUNTS};
 use crate::causes::Signs;
 use crate::copies::copies_pages;
-use crate::crew::{Crews, Subject};
+use crate::crew::Subject;
 use crate::gaps::Asleep;
 use crate::judge::Judge;
 use crate::live::{LiveJudge, feed};
 use crate::marks::Places;
 use crate::phrases::{counted, duration, number, size};
 use crate::roles::RoleFound;
+use crate::split::Split;
 use crate::track::Track;
 use crate::verdict::{Fits, Group, Kind, ProcessNamed, Verdict};
 use lowtide_model::{Axis, Bytes, Context, ProcKey, Recording, Role, RunState};
@@ -47,9 +48,12 @@ pub(crate) const FEWEST_WORKERS: usize = 2;
 pub(crate) const ALIKE: f64 = 1.5;
 
 /// A process that ended so many seconds before the run did was there to its end.
-const TO_THE_END: f64 = 2.0;
+pub(crate) const TO_THE_END: f64 = 2.0;
 /// The growth of a process counts in the forecast of another one from this part of that one's life on.
 const LASTING: f64 = 0.5;
+
+/// Processes that are told by themselves; the rest of those that grow are counted.
+const MOST_TOLD: usize = 12;
 
 /// Judges a recording.
 pub fn judge_recording(recording: &Recording) -> RunVerdict {
@@ -128,6 +132,24 @@ fn tells(verdict: &Verdict) -> bool {
     named || verdict.outcome.is == Fits::Exceeds
 }
 
+/// What is told of the processes, by rank: the first, what else grows and has a name, and all that grows beside an answer that
+/// nothing does. A crew may come to lead, so it is kept in any case. Of many only the first are told by themselves.
+fn told_of(each: Vec<Judged>) -> (Vec<Verdict>, Option<String>) {
+    let flat = each.first().is_none_or(|first| first.verdict.group == Group::Flat);
+    let told = |judged: &Judged| flat || !judged.subject.is_one() || tells(&judged.verdict);
+    let all = each.into_iter().enumerate();
+    let mut told: Vec<Verdict> = all
+        .filter(|(i, judged)| *i == 0 || (judged.grows && told(judged)))
+        .map(|(_, judged)| judged.verdict)
+        .collect();
+    let more = told.split_off(told.len().min(MOST_TOLD)).len();
+    (
+        told,
+        (more > 0)
+            .then(|| format!("beside those that are told here {} grow too", counted(more as f64, "other"))),
+    )
+}
+
 /// Workers that grow as one are what the job does, where its trainer is flat or grows by less.
 fn lead_by_crew(verdicts: &mut Vec<Verdict>) {
     let grown = |verdict: &Verdict| verdict.floor.end_bytes - verdict.floor.start_bytes;
@@ -157,22 +179,20 @@ impl LiveJudge {
         let roles = self.roles();
         let role: BTreeMap<ProcKey, Role> = roles.iter().map(|r| (r.process, r.role)).collect();
         let of = |key: &ProcKey| role.get(key).copied().unwrap_or(Role::Unknown);
-        let crews = self.crews(&role);
-        let judge = |subject: &Subject, pace: f64| self.judged(subject, of(&subject.key), &crews, pace);
+        let gone = self.generations();
+        let crews = self.crews(&role, &gone);
+        let judge = |subject: &Subject, pace: f64| {
+            let split = |context: &Context| self.split(subject, (&crews, &role), context);
+            self.judged(subject, of(&subject.key), split, pace)
+        };
         let subjects = self.subjects(&crews);
         let mut each: Vec<Judged> = subjects.iter().filter_map(|subject| judge(subject, 0.0)).collect();
         self.share_room(&mut each, judge);
-        let came_and_went = self.set_aside(&mut each);
+        let came_and_went = self.set_aside(&mut each, &gone);
         let buffers = self.buffers(&each, &role);
-        self.join_lives(&mut each, &role);
+        self.join_lives(&mut each, &role, &gone);
         each.sort_by(|a, b| b.rank.total_cmp(&a.rank));
-        let mut verdicts: Vec<Verdict> = Vec::new();
-        for (i, Judged { grows, verdict, .. }) in each.into_iter().enumerate() {
-            let crew = verdict.process.as_ref().is_some_and(|process| !process.with.is_empty());
-            if i == 0 || (grows && (crew || tells(&verdict))) {
-                verdicts.push(verdict);
-            }
-        }
+        let (mut verdicts, untold) = told_of(each);
         let leaks = verdicts.iter().any(|v| v.group == Group::Leak);
         let mut extra: Vec<Verdict> = self
             .copies(&role)
@@ -190,8 +210,10 @@ impl LiveJudge {
             let main = extra.remove(at);
             verdicts.insert(0, main);
         }
-        verdicts.extend(extra);
-        let mut all = verdicts.into_iter().enumerate().filter(|(i, v)| *i == 0 || tells(v)).map(|(_, v)| v);
+        // What was to be told first stays told, whatever came before it.
+        let processes =
+            verdicts.into_iter().enumerate().filter(|(i, v)| *i == 0 || v.group != Group::Flat || tells(v));
+        let mut all = processes.map(|(_, v)| v).chain(extra.into_iter().filter(tells));
         let mut main = all.next().unwrap_or_else(|| {
             let mut nothing = Judge::new(Context::default(), Axis::Seconds, lowtide_model::Metric::Rss);
             if !self.running {
@@ -200,6 +222,7 @@ impl LiveJudge {
             nothing.verdict()
         });
         main.evidence.extend(came_and_went);
+        main.evidence.extend(untold);
         if let Some(death) = self.death() {
             main.tell_death(&death);
         }
@@ -266,7 +289,13 @@ impl LiveJudge {
     }
 
     /// `pace` is how much others grow by that share its limit.
-    fn judged(&self, subject: &Subject, role: Role, crews: &Crews, pace: f64) -> Option<Judged> {
+    fn judged(
+        &self,
+        subject: &Subject,
+        role: Role,
+        split: impl Fn(&Context) -> Split,
+        pace: f64,
+    ) -> Option<Judged> {
         let key = subject.key;
         let died = self.processes.get(&key).and_then(|p| p.died).is_some();
         let track = self.track_of(subject)?;
@@ -283,12 +312,9 @@ impl LiveJudge {
         }
         let (limit, beside) = self.ceiling(subject, track.last_need);
         (context.limit, context.limit_from) = limit;
-        judge.set_split(self.split(subject, crews, context.world_size));
+        judge.set_split(split(&context));
         judge.set_context(context);
-        let told = self.processes.get(&key).and_then(|process| process.peak_rss);
-        let peak = told.filter(|_| subject.is_one()).unwrap_or_default();
-        let unseen = peak.saturating_sub(track.footprint.peak).as_f64();
-        judge.set_beside(Beside { pace, unseen, ..beside });
+        judge.set_beside(Beside { pace, unseen: self.unseen(subject, &track), ..beside });
         judge.set_pace(if by_steps { self.marks.pace() } else { None });
         judge.set_running(self.running);
         if died && !self.running {
@@ -309,7 +335,8 @@ impl LiveJudge {
         if let Some(death) = death {
             verdict.tell_death(&death);
         }
-        verdict.tell_scans(subject.members.iter().find_map(|key| self.scans.grown(*key)));
+        let began = self.marks.began();
+        verdict.tell_scans(subject.members.iter().find_map(|key| self.scans.grown(*key, began)));
         let grows = track.grown() > WORTH * self.doubt;
         let tensors = self.allocators.tensors(key, role);
         verdict.tell_causes(&Signs {
@@ -328,6 +355,13 @@ impl LiveJudge {
         });
         let rank = rank(&verdict, &track, grows, role);
         Some(Judged { key, subject: subject.clone(), grows, rank, verdict })
+    }
+
+    /// By how much the highest peak of a process, as the kernel told it, is above all that was sampled.
+    fn unseen(&self, subject: &Subject, track: &Track) -> f64 {
+        let told = self.processes.get(&subject.key).and_then(|process| process.peak_rss);
+        let peak = told.filter(|_| subject.is_one()).unwrap_or_default();
+        peak.saturating_sub(track.footprint.peak).as_f64()
     }
 
     /// What evaluations keep beyond the first, when most of them keep something: no new training example was touched.

@@ -102,10 +102,11 @@ impl Scans {
         self.of.insert(row.process, (before, told));
     }
 
-    /// What grew in this process, where two scans tell.
-    pub(crate) fn grown(&self, key: ProcKey) -> Option<Grown> {
+    /// What grew in this process, where two scans tell that were made after the job began to do steps: what came between one of
+    /// before that and one of after it was loaded.
+    pub(crate) fn grown(&self, key: ProcKey, began: f64) -> Option<Grown> {
         let (before, after) = self.of.get(&key)?;
-        let before = before.as_ref()?;
+        let before = before.as_ref().filter(|before| before.seconds >= began || after.seconds < began)?;
         let grown = after.rss_bytes - before.rss_bytes;
         if grown < WORTH {
             return None;
@@ -262,9 +263,9 @@ mod tests {
     fn grown(before: &serde_json::Value, after: &serde_json::Value) -> Option<Grown> {
         let mut scans = Scans::default();
         scans.push(&row(20, before));
-        assert_eq!(scans.grown(KEY), None, "one scan is no growth");
+        assert_eq!(scans.grown(KEY, 0.0), None, "one scan is no growth");
         scans.push(&row(60, after));
-        scans.grown(KEY)
+        scans.grown(KEY, 0.0)
     }
 
     #[test]
@@ -287,6 +288,19 @@ mod tests {
         verdict.tell_scans(Some(told));
         let action = "bound or clear what holds m.Core: list of 663, global DATASET of module train";
         assert_eq!(verdict.advice, [action.to_owned(), format!("give it more; {action}")]);
+    }
+
+    #[test]
+    fn what_was_loaded_between_a_scan_before_the_first_step_and_one_after_it_is_no_growth() {
+        let of = |count: u64| report(count * 1_000_000, &[("Core", count, count * 1_000_000)], 0);
+        let mut scans = Scans::default();
+        scans.push(&row(20, &of(100)));
+        scans.push(&row(60, &of(200)));
+        assert_eq!(scans.grown(KEY, 40.0), None);
+        assert!(scans.grown(KEY, 10.0).is_some(), "both after it");
+        assert!(scans.grown(KEY, 90.0).is_some(), "both before it: it grew while it loaded");
+        scans.push(&row(90, &of(300)));
+        assert!(scans.grown(KEY, 40.0).is_some());
     }
 
     #[test]
@@ -331,7 +345,7 @@ mod tests {
             for second in [second, second + 1] {
                 scans.push(&ScanRow { tick: Tick(second), process: KEY, report: text.clone() });
             }
-            let _ = scans.grown(KEY);
+            let _ = scans.grown(KEY, 0.0);
         }
     }
 }

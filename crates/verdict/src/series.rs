@@ -28,6 +28,22 @@ impl Point {
         Self { x: later.x, low: self.low.min(later.low), high: self.high.max(later.high), last: later.last }
     }
 
+    /// Two at one place, added up.
+    fn beside(self, other: Self) -> Self {
+        Self {
+            x: self.x,
+            low: self.low + other.low,
+            high: self.high + other.high,
+            last: self.last + other.last,
+        }
+    }
+
+    /// What lies above a base. Below it nothing is its own.
+    fn above(self, base: f64) -> Self {
+        let own = |level: f64| (level - base).max(0.0);
+        Self { x: self.x, low: own(self.low), high: own(self.high), last: own(self.last) }
+    }
+
     fn is_usable(&self) -> bool {
         self.x.is_finite() && [self.low, self.high, self.last].iter().all(|v| v.abs() <= LARGEST)
     }
@@ -181,8 +197,17 @@ impl Series {
 
     /// The curve of a process that ended, without what it gave back on its way out.
     pub(crate) fn without_ending(&self) -> Self {
+        self.part(0, self.life())
+    }
+
+    /// The newest bin before that.
+    pub(crate) fn last_of_life(&self) -> Option<&Bin> {
+        self.bins.get(..self.life())?.last()
+    }
+
+    fn life(&self) -> usize {
         let parts: Vec<(f64, usize)> = self.bins.iter().map(|b| (b.low, 1)).collect();
-        self.part(0, parts.len() - clean_up(&parts))
+        parts.len() - clean_up(&parts)
     }
 
     /// How many of the last bins are the clean-up of a program, where nobody told that it ended: a fall so deep, to where it
@@ -208,27 +233,20 @@ impl Series {
         Self { bins: self.bins.iter().map(place).collect(), ..self.clone() }
     }
 
-    /// Several curves as one, each less its base, from where all of them have begun.
+    /// Several curves as one, each less its base, from where all of them have begun: over the places of the one that has most of
+    /// them, so that it does not matter at which moments each was looked at. In a place each gives its lowest, its highest and
+    /// its newest level; where nothing was written it is where it was.
     pub(crate) fn sum(parts: &[(&Self, f64)], capacity: usize) -> Self {
-        let mut bins: Vec<(usize, &Bin)> = parts
-            .iter()
-            .enumerate()
-            .flat_map(|(i, (part, _))| part.bins.iter().map(move |b| (i, b)))
-            .collect();
-        bins.sort_by(|a, b| a.1.x_last.total_cmp(&b.1.x_last));
-        let mut newest: Vec<Option<f64>> = vec![None; parts.len()];
         let mut sum = Self::new(capacity);
-        for together in bins.chunk_by(|a, b| a.1.x_last == b.1.x_last) {
-            let (mut below, mut above) = (0.0, 0.0);
-            for (i, bin) in together {
-                newest[*i] = Some(bin.last - parts[*i].1);
-                below += bin.last - bin.low;
-                above += bin.high - bin.last;
-            }
-            if let Some(all) = newest.iter().copied().sum::<Option<f64>>() {
-                let x = together[0].1.x_last;
-                sum.push(Point { x, low: all - below, high: all + above, last: all });
-            }
+        let begun = parts.iter().filter_map(|(part, _)| part.first()).map(|bin| bin.x_first);
+        let begun = begun.fold(f64::NEG_INFINITY, f64::max);
+        let mut parts: Vec<Carried> =
+            parts.iter().map(|(part, base)| Carried::new(&part.bins, *base)).collect();
+        for x in places(&parts) {
+            let each: Option<Vec<Point>> = parts.iter_mut().map(|part| part.until(x)).collect();
+            let all = each.filter(|_| x >= begun);
+            let all = all.and_then(|each| each.into_iter().reduce(|a, b| Point { x, ..a.beside(b) }));
+            all.into_iter().for_each(|point| sum.push(point));
         }
         sum
     }
@@ -239,6 +257,40 @@ impl Series {
         let samples = bins.iter().map(|b| u64::from(b.count)).sum();
         Self { bins, capacity: self.capacity, stride: self.stride, samples, unusable: 0 }
     }
+}
+
+/// A curve on its way into a sum: the bins that are still to come, and where it was last.
+struct Carried<'a> {
+    rest: &'a [Bin],
+    base: f64,
+    last: Option<f64>,
+}
+
+impl<'a> Carried<'a> {
+    const fn new(bins: &'a [Bin], base: f64) -> Self {
+        Self { rest: bins, base, last: None }
+    }
+
+    /// What it did up to a place, since the place before.
+    fn until(&mut self, x: f64) -> Option<Point> {
+        let (here, rest) = self.rest.split_at(self.rest.partition_point(|bin| bin.x_last <= x));
+        self.rest = rest;
+        let point = |bin: &Bin| Point { x, low: bin.low, high: bin.high, last: bin.last };
+        let seen = here.iter().map(point).reduce(Point::join);
+        let found = seen.or_else(|| self.last.map(|last| Point::one(x, last)))?;
+        self.last = Some(found.last);
+        Some(found.above(self.base))
+    }
+}
+
+/// Where the curve that has most places was looked at, and where the last one ends.
+fn places(parts: &[Carried<'_>]) -> Vec<f64> {
+    let most = parts.iter().max_by_key(|part| part.rest.len()).map_or(&[][..], |part| part.rest);
+    let mut places: Vec<f64> = most.iter().map(|bin| bin.x_last).collect();
+    let end = parts.iter().filter_map(|part| part.rest.last()).map(|bin| bin.x_last);
+    places.push(end.fold(f64::NEG_INFINITY, f64::max));
+    places.dedup_by(|later, before| *later <= *before);
+    places
 }
 
 #[cfg(test)]
@@ -314,5 +366,49 @@ mod tests {
         series.push(Point::one(1.0, 1e300));
         series.push(Point::one(2.0, 1.0));
         assert_eq!((series.samples(), series.unusable()), (1, 3));
+    }
+
+    fn curve(points: &[(f64, f64, f64, f64)]) -> Series {
+        let mut series = Series::new(64);
+        points.iter().for_each(|&(x, low, high, last)| series.push(Point { x, low, high, last }));
+        series
+    }
+
+    fn levels(parts: &[(&Series, f64)]) -> Vec<(f64, f64, f64, f64)> {
+        Series::sum(parts, 64).bins().iter().map(|b| (b.x_last, b.low, b.high, b.last)).collect()
+    }
+
+    #[test]
+    fn rows_of_one_place_are_looked_at_together_before_curves_are_added_up() {
+        let waves =
+            curve(&[(1.0, 5.0, 9.0, 5.0), (2.0, 4.0, 8.0, 5.0), (2.0, 5.0, 9.0, 5.0), (2.0, 5.0, 7.0, 6.0)]);
+        assert_eq!(
+            levels(&[(&waves, 0.0), (&waves, 0.0)]),
+            [(1.0, 10.0, 18.0, 10.0), (2.0, 8.0, 18.0, 12.0)]
+        );
+    }
+
+    #[test]
+    fn a_sum_is_the_same_at_whichever_moments_its_parts_were_looked_at() {
+        let spikes = |offset: f64| -> Series {
+            let points: Vec<_> = (0..20).map(|i| (f64::from(i) + offset, 300.0, 800.0, 300.0)).collect();
+            curve(&points)
+        };
+        for offset in [0.0, 0.1, 0.7] {
+            let found = levels(&[(&spikes(0.0), 0.0), (&spikes(offset), 0.0)]);
+            assert!(
+                found.iter().skip(1).all(|f| (f.1, f.2, f.3) == (600.0, 1600.0, 600.0)),
+                "{offset}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn curves_that_are_written_seldom_make_no_floor_below_their_own() {
+        let often: Vec<_> = (0..40).map(|i| (f64::from(i), 10.0, 60.0, 60.0)).collect();
+        let seldom = [(0.0, 10.0, 10.0, 10.0), (19.5, 10.0, 90.0, 20.0), (39.0, 8.0, 90.0, 20.0)];
+        let found = levels(&[(&curve(&often), 10.0), (&curve(&seldom), 10.0)]);
+        assert_eq!(found.len(), 40);
+        assert!(found.iter().all(|f| f.1 >= 0.0 && f.1 <= f.3 && f.3 <= f.2), "{found:?}");
     }
 }

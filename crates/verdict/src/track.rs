@@ -290,7 +290,13 @@ impl Track {
 
     /// How much it held more before it cleaned up than when it was first seen.
     pub(crate) fn climbed(&self) -> f64 {
-        self.ended().last_need - self.first_need()
+        self.seconds.newest_of_life().unwrap_or(self.last_need) - self.first_need()
+    }
+
+    /// The same since the first step, where steps were told: what was loaded before it says nothing of what a pass adds.
+    pub(crate) fn climbed_over_steps(&self) -> f64 {
+        let first = self.steps.oldest();
+        first.zip(self.steps.newest_of_life()).map_or_else(|| self.climbed(), |(first, last)| last - first)
     }
 
     /// How much it holds more than when it was first seen.
@@ -304,7 +310,9 @@ impl Track {
             let judges: Vec<(&Judge, f64)> = tracks.iter().map(|(track, base)| (of(track), *base)).collect();
             Judge::side_by_side(&judges, ROOM)
         };
-        let sum = |of: fn(&Self) -> f64| tracks.iter().map(|(track, base)| of(track) - base).sum::<f64>();
+        let sum = |of: fn(&Self) -> f64| {
+            tracks.iter().map(|(track, base)| (of(track) - base).max(0.0)).sum::<f64>()
+        };
         let (all, none) = (sum(|track| track.last_need), Self::new());
         Some(Self {
             seconds: judges(|track| &track.seconds)?,

@@ -99,6 +99,17 @@ pub struct ProcessNamed {
     pub with: Vec<ProcKey>,
 }
 
+impl ProcessNamed {
+    /// Who that is, in words: `trainer 4711`, or `4 loader workers together`.
+    pub fn who(&self) -> String {
+        let role = self.role.word();
+        match self.with.len() {
+            0 => format!("{role} {}", self.key.pid),
+            others => format!("{} {role}s together", others + 1),
+        }
+    }
+}
+
 /// The floor in numbers. Rates are for the part that grows, or for the whole curve if nothing does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FloorFacts {

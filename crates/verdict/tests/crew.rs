@@ -5,7 +5,7 @@
 
 mod made;
 
-use lowtide_model::{Context, MarkKind, MarkPhase, Recording, Tick};
+use lowtide_model::{Context, Exit, MarkKind, MarkPhase, Process, Recording, Tick};
 use lowtide_verdict::{Fits, Group, Kind, LiveJudge, RunVerdict, judge_recording};
 use made::{MIB, Run, mark, process, row, wobble};
 
@@ -36,6 +36,8 @@ enum Keeps {
     Leak,
     /// The first so many that it meets, each once: a bounded cache.
     Capped(usize),
+    /// Every example the first time it meets it, and this part of it each time.
+    CacheAndLeak(f64),
 }
 
 /// What each of `count` processes holds after each step, as four examples a step are dealt out in turns.
@@ -57,6 +59,10 @@ fn held(count: usize, passes: usize, keeps: Keeps, shuffled: bool) -> Vec<Vec<f6
                     Keeps::Cache => new,
                     Keeps::Leak => true,
                     Keeps::Capped(most) => new && held[worker] < most as f64 * KEEPS,
+                    Keeps::CacheAndLeak(part) => {
+                        held[worker] += part * KEEPS;
+                        new
+                    }
                 };
                 held[worker] += if kept { KEEPS } else { 0.0 };
             }
@@ -107,8 +113,9 @@ fn leaks(found: &RunVerdict) -> bool {
 
 #[test]
 fn a_cache_in_every_worker_of_a_shuffled_loader_is_one_fill_with_a_copy_for_each() {
-    for count in [2, 4, 8] {
-        let run = job(count, 4, Keeps::Cache, true);
+    // With more workers each pass adds nearly as much as the one before: that takes longer to see.
+    for (count, passes) in [(2, 4), (4, 4), (8, 8)] {
+        let run = job(count, passes, Keeps::Cache, true);
         let found = judge_recording(&run.recording);
         assert_eq!(found.main.verdict, Kind::CacheFill, "{count}: {:#?}", found.main);
         assert!(found.findings.is_empty(), "{count}: told once, not for each worker: {:#?}", found.findings);
@@ -119,7 +126,7 @@ fn a_cache_in_every_worker_of_a_shuffled_loader_is_one_fill_with_a_copy_for_each
         let needs = found.main.outcome.needs_bytes.unwrap() / MIB;
         let all = count as f64 * EXAMPLES as f64 * KEEPS;
         assert!((needs / all - 1.0).abs() < 0.1, "{count}: {needs} of {all}");
-        for steps in (40..=4 * PASS).step_by(20) {
+        for steps in (40..=passes * PASS).step_by(20) {
             let found = until(&run, steps);
             assert!(!leaks(&found), "{count} after {steps}: {:#?}", found.main);
         }
@@ -136,6 +143,49 @@ fn a_leak_in_every_worker_is_one_leak_and_is_called_in_the_second_or_third_pass(
         let rate = found.main.floor.bytes_per_step / MIB;
         assert!((rate - 4.0 * KEEPS).abs() < 0.1, "{count}: {rate}");
         assert!(leaks(&until(&run, 5 * PASS / 2)), "{count}: {:#?}", until(&run, 5 * PASS / 2).main);
+    }
+}
+
+#[test]
+fn a_leak_under_the_fill_of_a_crew_is_not_hidden_by_the_fill() {
+    for count in [2, 4, 8] {
+        for part in [0.2, 0.4] {
+            for passes in [3, 6, 10] {
+                let found = judge_recording(&job(count, passes, Keeps::CacheAndLeak(part), true).recording);
+                let open = leaks(&found) || found.main.group == Group::TooEarly;
+                assert!(open, "{count} {part} {passes}: {:#?}", found.main);
+            }
+            let found = judge_recording(&job(count, 20, Keeps::CacheAndLeak(part), true).recording);
+            let open = leaks(&found) || found.main.group == Group::TooEarly;
+            assert!(open, "{count} {part}: {:#?}", found.main);
+        }
+    }
+}
+
+#[test]
+fn a_real_leak_after_a_first_pass_that_added_more_is_no_fill() {
+    for count in [2, 4, 8] {
+        for passes in [3_u32, 6, 12] {
+            let mut run = Run::new();
+            run.tell(
+                0.0,
+                &format!(r#"{{"examples":{},"batch":4,"accum":1,"world_size":{count}}}"#, 400 * count),
+            );
+            for second in 1..=passes * 100 {
+                let at = f64::from(second) / 100.0;
+                let level = 100.0f64.mul_add(at.min(1.0), 2000.0) + 50.0 * (at - 1.0).max(0.0);
+                run.recording.marks.push(mark(
+                    MarkKind::Step,
+                    MarkPhase::Point,
+                    f64::from(second),
+                    f64::from(second),
+                ));
+                run.recording.samples.push(row(2, f64::from(second), level + 0.5 * wobble(second), 40.0));
+            }
+            let found = run.judged();
+            assert_ne!(found.main.verdict, Kind::CacheFill, "{count} {passes}: {:#?}", found.main);
+            assert!(passes < 12 || found.main.verdict == Kind::Leak, "{count}: {:#?}", found.main);
+        }
     }
 }
 
@@ -162,12 +212,7 @@ fn buffers_that_fill_up_are_no_cache_of_examples() {
 #[test]
 fn one_worker_that_leaks_is_not_hidden_in_its_crew() {
     let mut run = job(4, 3, Keeps::Capped(10), true);
-    let leak = |row: &mut lowtide_model::SampleRow| {
-        let more = row.tick.seconds() * MIB;
-        let anon = row.anon.unwrap().last.as_f64() + more;
-        let bytes = lowtide_model::Bytes::from_f64(anon);
-        (row.anon, row.rss) = (Some(lowtide_model::Span::one(bytes)), lowtide_model::Span::one(bytes));
-    };
+    let leak = |row: &mut lowtide_model::SampleRow| add(row, row.tick.seconds());
     run.recording.samples.iter_mut().filter(|row| row.process.pid == 12).for_each(leak);
     let found = judge_recording(&run.recording);
     assert_eq!(found.main.verdict, Kind::Leak, "{:#?}", found.main);
@@ -212,4 +257,182 @@ fn a_cache_in_every_rank_is_a_fill_and_a_list_in_every_rank_a_leak() {
         assert!((each / KEEPS - 1.0).abs() < 0.1, "{count}: {each}");
         assert!(leaks(&judge_recording(&ranks(count, 8, Keeps::Leak))), "{count}");
     }
+}
+
+/// Gives a process its own memory: `level` by second, from its birth on.
+fn lives(run: &mut Run, of: Process, until: u32, level: impl Fn(f64) -> f64) {
+    let (pid, born) = (of.key.pid, of.born.seconds());
+    let died = of.died.map_or(f64::INFINITY, Tick::seconds);
+    run.recording.processes.push(of);
+    let seconds = (0..until).map(|i| f64::from(i) + 0.3).filter(|t| *t > born && *t < died);
+    let rows = seconds.map(|t| row(pid, t, level(t) + 0.3 * wobble((t as u32) * 7 + pid), 40.0));
+    run.recording.samples.extend(rows);
+}
+
+fn ended(mut process: Process, second: f64) -> Process {
+    process.died = Some(Tick::from_seconds(second));
+    process.exit = Some(Exit::Code(0));
+    process
+}
+
+/// Workers of an evaluation, made anew each time.
+fn evaluated_by(run: &mut Run, times: &[f64], count: u32) {
+    for (n, time) in times.iter().enumerate() {
+        for worker in 0..count {
+            let pid = 40 + 10 * n as u32 + worker;
+            let process = ended(process(pid, Some(2), false, time + 0.1 * f64::from(worker)), time + 15.0);
+            lives(run, process, 500, |_| 405.0);
+        }
+    }
+}
+
+fn who(found: &RunVerdict) -> (u32, usize) {
+    let process = found.main.process.as_ref().unwrap();
+    (process.key.pid, process.with.len())
+}
+
+#[test]
+fn a_leak_of_many_ranks_or_of_one_among_many_workers_is_no_fill_that_ends_never() {
+    for count in [16, 64, 512] {
+        let mut run = Run::new();
+        run.tell(0.0, &format!(r#"{{"examples":{},"batch":4,"accum":1,"world_size":{count}}}"#, 400 * count));
+        for second in 1..=300_u32 {
+            let at = f64::from(second);
+            run.recording.marks.push(mark(MarkKind::Step, MarkPhase::Point, at, at));
+            run.recording.samples.push(row(2, at, 2000.0 + 2.0 * at + wobble(second), 40.0));
+        }
+        let found = run.judged();
+        assert_eq!(found.main.verdict, Kind::Leak, "{count}: {:#?}", found.main);
+    }
+    let mut run = job(8, 3, Keeps::Capped(0), true);
+    let leak = |row: &mut lowtide_model::SampleRow| add(row, 2.0 * row.tick.seconds());
+    run.recording.samples.iter_mut().filter(|row| row.process.pid == 12).for_each(leak);
+    let found = run.judged();
+    assert_eq!((found.main.verdict, who(&found)), (Kind::Leak, (12, 0)), "{:#?}", found.main);
+}
+
+#[test]
+fn a_trainer_that_leaks_beside_its_loader_workers_fills_nothing() {
+    let mut run = job(4, 3, Keeps::Capped(0), true);
+    run.recording.marks[0].extra = Some(r#"{"examples":1600,"batch":4,"accum":1,"world_size":4}"#.into());
+    let leak = |row: &mut lowtide_model::SampleRow| add(row, 2.0 * row.tick.seconds());
+    run.recording.samples.iter_mut().filter(|row| row.process.pid == 2).for_each(leak);
+    let found = until(&run, 200);
+    assert_eq!((found.main.verdict, who(&found)), (Kind::Leak, (2, 0)), "{:#?}", found.main);
+}
+
+#[test]
+fn of_more_workers_than_are_followed_a_leak_is_told_all_the_same() {
+    let mut run = Run::new();
+    for pid in 10..138 {
+        lives(&mut run, process(pid, Some(2), false, 0.01 * f64::from(pid)), 120, |t| 400.0 + 2.0 * t);
+    }
+    run.rows(2, 1, 120, |_| 500.0);
+    let found = run.judged();
+    assert_eq!(found.main.verdict, Kind::Leak, "{:#?}", found.main);
+    assert!(found.main.process.as_ref().unwrap().with.is_empty(), "not all of them were followed");
+    assert!(found.findings.len() < 16, "{}", found.findings.len());
+    let rest = |line: &&String| line.starts_with("beside those that are told here ");
+    assert!(found.main.evidence.iter().any(|line| rest(&line)), "{:?}", found.main.evidence);
+}
+
+#[test]
+fn workers_that_persist_are_judged_whatever_comes_and_goes_beside_them() {
+    for count in [1, 4] {
+        let mut run = job(4, 4, Keeps::Leak, true);
+        evaluated_by(&mut run, &[100.0, 200.0, 300.0], count);
+        let found = run.judged();
+        assert_eq!(found.main.verdict, Kind::Leak, "{count}: {:#?}", found.main);
+        assert_eq!(who(&found).1, 3);
+        assert!(
+            !found.main.evidence.iter().any(|line| line.contains("gave that back")),
+            "{:?}",
+            found.main.evidence
+        );
+    }
+}
+
+#[test]
+fn workers_that_grow_are_one_beside_others_that_were_started_with_them_and_stay() {
+    for (keeps, kind) in [(Keeps::Cache, Kind::CacheFill), (Keeps::Leak, Kind::Leak)] {
+        let mut run = job(4, 4, keeps, true);
+        for pid in 30..34 {
+            lives(&mut run, process(pid, Some(2), false, 2.0), 400, |_| 410.0);
+        }
+        let found = run.judged();
+        assert_eq!((found.main.verdict, who(&found).1), (kind, 3), "{:#?}", found.main);
+    }
+}
+
+#[test]
+fn what_grows_and_has_no_name_yet_is_told_beside_a_trainer_that_stays() {
+    let mut run = job(2, 1, Keeps::Capped(0), true);
+    let more = |row: &mut lowtide_model::SampleRow| add(row, 0.6 * row.tick.seconds());
+    run.recording.samples.iter_mut().filter(|row| row.process.pid == 11).for_each(more);
+    let found = until(&run, 60);
+    let all: Vec<u32> = std::iter::once(&found.main)
+        .chain(&found.findings)
+        .map(|told| told.process.as_ref().unwrap().key.pid)
+        .collect();
+    assert!(all.contains(&11), "{all:?}");
+}
+
+#[test]
+fn a_trainer_that_grows_is_told_beside_the_crew_that_grows_by_more() {
+    let mut run = job(4, 4, Keeps::Cache, true);
+    let more = |row: &mut lowtide_model::SampleRow| add(row, 3.0 * row.tick.seconds().sqrt());
+    run.recording.samples.iter_mut().filter(|row| row.process.pid == 2).for_each(more);
+    let found = until(&run, 300);
+    let of = |told: &lowtide_verdict::Verdict| told.process.as_ref().map(|process| process.key.pid);
+    assert_eq!(who(&found).1, 3, "the crew leads: {:#?}", found.main);
+    assert!(found.findings.iter().any(|told| of(told) == Some(2)), "{:#?}", found.findings);
+}
+
+#[test]
+fn a_worker_that_left_long_ago_holds_nothing_any_more() {
+    let mut run = job(4, 4, Keeps::Leak, true);
+    run.recording.samples.retain(|row| row.process.pid != 12 || row.tick.seconds() < 150.0);
+    let at = run.recording.processes.iter().position(|process| process.key.pid == 12).unwrap();
+    run.recording.processes[at].died = Some(Tick::from_seconds(150.0));
+    let found = run.judged();
+    assert_eq!((found.main.verdict, who(&found).1), (Kind::Leak, 2), "{:#?}", found.main);
+    let rate = found.main.floor.bytes_per_step / MIB;
+    assert!((rate - 1.5).abs() < 0.1, "{rate}");
+}
+
+#[test]
+fn rows_of_one_step_do_not_add_up() {
+    let mut run = job(4, 4, Keeps::Capped(60), true);
+    run.recording
+        .marks
+        .iter_mut()
+        .filter(|mark| mark.kind == MarkKind::Step && mark.tick.seconds() > 200.0)
+        .for_each(|mark| {
+            mark.kind = MarkKind::Custom;
+        });
+    run.recording.marks.push(mark(MarkKind::Eval, MarkPhase::Start, 200.5, 0.0));
+    for row in &mut run.recording.samples {
+        let level = row.anon.unwrap().last.as_f64();
+        let high = lowtide_model::Bytes::from_f64(level + 20.0 * MIB);
+        let anon = row.anon.as_mut().unwrap();
+        anon.max = high;
+    }
+    let found = run.judged();
+    let most = found.main.outcome.needs_bytes.unwrap_or_default() / MIB;
+    assert!(most < 4.0 * (30.0 + 20.0 + 5.0), "{most}: {:#?}", found.main);
+    let low = found.main.floor.start_bytes.min(found.main.floor.end_bytes);
+    assert!(low >= 0.0, "{low}");
+}
+
+fn add(row: &mut lowtide_model::SampleRow, mib: f64) {
+    let bytes = lowtide_model::Bytes::from_f64(row.anon.unwrap().last.as_f64() + mib * MIB);
+    (row.anon, row.rss) = (Some(lowtide_model::Span::one(bytes)), lowtide_model::Span::one(bytes));
+}
+
+#[test]
+fn several_are_named_as_several() {
+    let found = judge_recording(&job(4, 4, Keeps::Leak, true).recording);
+    assert_eq!(found.main.process.as_ref().unwrap().who(), "4 loader workers together");
+    let alone = judge_recording(&job(2, 1, Keeps::Capped(0), true).recording);
+    assert_eq!(alone.main.process.as_ref().unwrap().who(), "trainer 2");
 }

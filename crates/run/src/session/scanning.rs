@@ -10,7 +10,7 @@ use lowtide_scan::TypeUse;
 use lowtide_store::Entry;
 use lowtide_wire::Answer;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Askers that wait for their turn; more are sent away.
@@ -30,8 +30,8 @@ pub(crate) struct Scans {
     pub(crate) budget: Budget,
     work: Option<(Scanner, Asker)>,
     waiting: VecDeque<ScanAsked>,
-    /// The types of the last scan that went into the recording.
-    before: Option<(ProcKey, Vec<TypeUse>)>,
+    /// The types of the last scan of each process that went into the recording.
+    before: BTreeMap<ProcKey, Vec<TypeUse>>,
     /// What the newest scan that nobody asked for may take.
     share: Duration,
     /// Scans that nobody asked for are made.
@@ -46,10 +46,19 @@ impl Scans {
             budget: Budget::default(),
             work: None,
             waiting: VecDeque::new(),
-            before: None,
+            before: BTreeMap::new(),
             share: Duration::ZERO,
             automatic,
             any: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).ok(),
+        }
+    }
+}
+
+impl Scans {
+    /// A step was told. A difference to what was there before the first one would be what was loaded.
+    pub(crate) fn stepped(&mut self) {
+        if self.budget.stepped() {
+            self.before.clear();
         }
     }
 }
@@ -85,8 +94,7 @@ impl Session<'_> {
     fn begin(&mut self, occasion: Occasion) {
         let process = occasion.process;
         self.scans.budget.begun(self.live.now, occasion);
-        let before =
-            self.scans.before.as_ref().filter(|(of, _)| *of == process).map(|(_, types)| types.clone());
+        let before = self.scans.before.get(&process).cloned();
         let share = self.scans.budget.share(self.live.now);
         self.scans.share = share;
         // The first is only there for the second to be held against.
@@ -163,11 +171,11 @@ impl Session<'_> {
         match result {
             Ok(report) => {
                 self.scans.budget.took(Duration::from_millis(report.scan.cost.cpu_ms));
-                self.scans.before = Some((process, report.scan.types.clone()));
+                self.scans.before.insert(process, report.scan.types.clone());
                 let row = ScanRow { tick: self.live.now, process, report: report.kept() };
                 self.write(vec![Entry::Scan(row)]);
             }
-            // The next largest process is looked at as well.
+            // Others are looked at as well.
             Err(ScanError::Refused { refusal: Refusal::Gone, .. }) => {}
             Err(ScanError::Ended { .. }) => self.scans.budget.ended_at(process, self.scans.share),
             Err(error) => {

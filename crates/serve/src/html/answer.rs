@@ -50,7 +50,7 @@ fn byline(page: &Page) -> Markup {
     html! {
         p.byline {
             @if let Some(process) = &page.verdict.process {
-                span { (process.role.word()) " " (process.key.pid) ": " code { (clipped(&process.argv.join(" "), 90)) } }
+                span { (process.who()) ": " code { (clipped(&process.argv.join(" "), 90)) } }
             }
             @if !about.host.is_empty() { span { "on " (about.host) } }
             @if let Some(started) = about.started_unix_ns { span { (moment(started)) } }
@@ -167,7 +167,7 @@ pub(super) fn findings(page: &Page) -> Markup {
                 div.badges { (verdict_badge(finding.verdict)) (outcome_badge(finding.outcome.is)) }
                 h2 { "Also: " (finding.headline) "." }
                 @if let Some(process) = &finding.process {
-                    p.note { (process.role.word()) " " (process.key.pid) ": " code { (clipped(&process.argv.join(" "), 120)) } }
+                    p.note { (process.who()) ": " code { (clipped(&process.argv.join(" "), 120)) } }
                 }
                 ul.lines { @for line in &finding.evidence { li { (line) } } }
                 @if let Some(advice) = finding.advice.first() { p.do { strong { "Do this" } (capital(advice)) "." } }

@@ -230,7 +230,8 @@ fn what(subject: Source<'_>, main: &Verdict) -> String {
             lowtide_model::Metric::Host => "memory of the machine".to_owned(),
         },
         (Source::Recording(_), Some(process)) => {
-            format!("memory that {} {} holds for itself", process.role.word(), process.key.pid)
+            let holds = if process.with.is_empty() { "holds for itself" } else { "hold for themselves" };
+            format!("memory that {} {holds}", process.who())
         }
         (Source::Recording(_), None) => "memory of the whole tree, shared pages counted once".to_owned(),
     }

@@ -4,7 +4,7 @@
 use super::cast::{Cast, Casting, STRETCH};
 use crate::page::ROLES;
 use crate::series::{self, KINDS, Sample};
-use lowtide_model::{Bytes, Context, ProcKey, Recording, Role, RunState, SampleRow, Tick};
+use lowtide_model::{Context, ProcKey, Recording, Role, RunState, SampleRow, Tick};
 use lowtide_verdict::{RunVerdict, Steps, curve_of};
 use std::collections::BTreeMap;
 
@@ -130,24 +130,12 @@ fn needs(sheet: &mut Sheet<'_>, cast: &Cast, rows: &[SampleRow], held: &BTreeMap
     for row in rows {
         let role = cast.roles.get(&row.process).filter(|role| cast.largest.get(role) == Some(&row.process));
         let Some(role) = role.map(|role| role.word().replace(' ', "_")) else { continue };
-        let (last, peak) = need(row);
+        let (last, peak) = series::need(row);
         sheet.put("lowtide_need_bytes", &cast.base, &[("role", &role)], (row.tick, last));
         sheet.put("lowtide_need_peak_bytes", &cast.base, &[("role", &role)], (row.tick, peak));
     }
-    let sum = held.values().map(|row| need(row).0).sum();
+    let sum = held.values().map(|row| series::need(row).0).sum();
     sheet.put("lowtide_need_bytes", &cast.base, &[("role", ALL)], (rows[0].tick, sum));
-}
-
-/// The last level and the highest since the row before.
-fn need(row: &SampleRow) -> (f64, f64) {
-    let size = |bytes: Option<Bytes>| bytes.unwrap_or_default().as_f64();
-    let beside = size(row.shmem) + size(row.swap);
-    let less = |bytes: Bytes| bytes.as_f64() - size(row.file);
-    let (last, peak) = row.anon.map_or_else(
-        || (less(row.rss.last), less(row.rss.max)),
-        |anon| (anon.last.as_f64(), anon.max.as_f64()),
-    );
-    (last + beside, peak + beside)
 }
 
 /// What is known of a run now, as samples of the moment `at`.
