@@ -61,6 +61,9 @@ pub struct Judge {
     freed: Option<(u64, f64)>,
 }
 
+/// A count is told that was taken over this part of the curve.
+const COUNTED_PART: f64 = 0.25;
+
 impl Judge {
     /// A judge that has seen nothing yet.
     pub fn new(context: Context, axis: Axis, metric: Metric) -> Self {
@@ -495,6 +498,12 @@ impl Judge {
     fn count_fact(&self) -> Option<CountFact> {
         let (name, series) = self.count.as_ref()?;
         let bins = series.bins();
+        // One look, or some at one end of the curve, tell of no course.
+        let seen = series.last()?.x_last - series.first()?.x_first;
+        let whole = self.need.last()?.x_last - self.need.first()?.x_first;
+        if bins.len() < 2 || seen < COUNTED_PART * whole {
+            return None;
+        }
         let moves: Vec<(f64, f64)> = bins
             .windows(2)
             .filter(|w| (w[1].last - w[0].last).abs() > 0.5 && w[0].last > 0.5)

@@ -22,6 +22,22 @@ const AGREED: f64 = 0.5;
 /// Longest name of a type or a holder that is told.
 const LONGEST: usize = 160;
 
+/// From this share on all are held one way: with 64 samples a share is known to about the rest.
+const ALL: f64 = 0.9;
+
+impl Holder {
+    /// How the objects that grew are held, with what part of them is held otherwise.
+    fn words(&self) -> String {
+        let also = if self.also.is_empty() { String::new() } else { format!("; {}", clean(&self.also)) };
+        format!(", {}held by {}{also}", self.part(), clean(&self.text))
+    }
+
+    /// Which part of them, where it is not all.
+    fn part(&self) -> String {
+        if self.share >= ALL { String::new() } else { format!("{:.0} % of that ", 100.0 * self.share) }
+    }
+}
+
 /// The fields of a report that are read.
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Told {
@@ -68,6 +84,9 @@ struct Holder {
     module: String,
     text: String,
     share: f64,
+    /// The next way, and its share.
+    #[serde(default)]
+    also: String,
     /// Whether only objects were looked at that were not there in the scan before.
     #[serde(default)]
     new: bool,
@@ -136,7 +155,7 @@ fn by_type(before: &Told, after: &Told, grown: f64) -> Option<Grown> {
         same && grew && holder.share >= AGREED && !holder.text.is_empty()
     });
     let name = most.full_name();
-    let held = holder.map(|holder| format!(", held by {}", clean(&holder.text))).unwrap_or_default();
+    let held = holder.map(Holder::words).unwrap_or_default();
     let part = (bytes / grown * 100.0).min(100.0);
     let sentence = format!(
         "{} {} more objects of {name} with {}, {part:.0} % of the growth{held}",
@@ -144,9 +163,9 @@ fn by_type(before: &Told, after: &Told, grown: f64) -> Option<Grown> {
         number(count.max(0.0)),
         size(bytes)
     );
-    let holder = holder.map(|holder| end_of(&holder.text));
-    let held = holder.as_ref().map(|holder| format!(", held by {holder}")).unwrap_or_default();
-    let action = holder.map(|holder| format!("bound or clear what holds {name}: {holder}"));
+    let held = holder.map(|holder| format!(", {}held by {}", holder.part(), end_of(&holder.text)));
+    let held = held.unwrap_or_default();
+    let action = holder.map(|holder| format!("bound or clear what holds {name}: {}", end_of(&holder.text)));
     Some(Grown { sentence, short: Some(format!("{name}{held}")), action })
 }
 
@@ -266,6 +285,25 @@ mod tests {
         assert_eq!(scans.grown(KEY, 0.0), None, "one scan is no growth");
         scans.push(&row(60, after));
         scans.grown(KEY, 0.0)
+    }
+
+    #[test]
+    fn two_holders_share_what_grew() {
+        let held = |share: f64, also: &str| Holder {
+            name: String::new(),
+            module: String::new(),
+            text: "bytes <- list of 9 <- Store.rows <- global store of module __main__".to_owned(),
+            share,
+            also: also.to_owned(),
+            new: true,
+        };
+        let both = held(0.61, "37 % by bytes <- set of 5 <- Store.seen").words();
+        assert!(
+            both.starts_with(", 61 % of that held by bytes <- list of 9")
+                && both.ends_with("; 37 % by bytes <- set of 5 <- Store.seen"),
+            "{both}"
+        );
+        assert!(held(0.97, "").words().starts_with(", held by bytes <- list of 9"));
     }
 
     #[test]
