@@ -264,5 +264,18 @@ fn cost_words(recording: &Recording, seconds: f64) -> String {
     } else {
         format!("{:.2} % of one core", cpu / seconds * 100.0)
     };
-    format!("{cpu}, {peak}; the job's memory map was held for {stall:.1} ms in all")
+    let scans = scans_words(recording).unwrap_or_default();
+    format!("{cpu}{scans}, {peak}; the job's memory map was held for {stall:.1} ms in all")
+}
+
+/// What the scans took that were made beside it.
+fn scans_words(recording: &Recording) -> Option<String> {
+    let cost = |row: &lowtide_model::ScanRow| {
+        let report: serde_json::Value = serde_json::from_str(&row.report).ok()?;
+        report.get("cost")?.get("cpu_ms")?.as_f64()
+    };
+    let each: Vec<f64> = recording.scans.iter().filter_map(cost).collect();
+    let (count, seconds) = (each.len(), each.iter().sum::<f64>() / 1000.0);
+    let scans = if count == 1 { "its scan" } else { "its scans" };
+    (count > 0).then(|| format!(" and {seconds:.2} s of CPU in {scans}"))
 }
