@@ -150,6 +150,8 @@ pub(crate) struct Assessment {
     pub(crate) cut: usize,
     /// What a fill by several processes would be, where that is the answer or may be.
     pub(crate) filled: Option<Filled>,
+    /// The one fall of a curve that rises as it did before that.
+    pub(crate) fell: Option<Fall>,
 }
 
 impl Assessment {
@@ -169,6 +171,7 @@ impl Assessment {
             samples,
             cut: 0,
             filled: None,
+            fell: None,
         }
     }
 
@@ -248,7 +251,9 @@ fn after_the_fall(seen: Assessment, series: &Series, known: &Known) -> Assessmen
     let surely = found.group == Group::Leak && found.goes_on.is_some_and(|odds| odds >= SURELY);
     let after = Assessment { cut: from + found.cut, ..found };
     match surely && by_shape {
-        true if fall.again => after.with(Group::TooEarly, Because::MayFallAgain),
+        true if fall.again => {
+            Assessment { fell: Some(fall), ..after }.with(Group::TooEarly, Because::MayFallAgain)
+        }
         true => after.with(Group::Leak, Because::AfterTheFall),
         false => seen,
     }

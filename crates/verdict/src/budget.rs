@@ -92,6 +92,8 @@ pub(crate) struct Beside {
     pub(crate) together: f64,
     /// How much the others grow by in one x.
     pub(crate) pace: f64,
+    /// What those of them that will settle still take until then.
+    pub(crate) ahead: f64,
     /// By how much the highest peak is above all that was sampled.
     pub(crate) unseen: f64,
 }
@@ -102,10 +104,19 @@ pub(crate) const COUNTS: f64 = 0.05;
 impl Beside {
     /// Why less than the limit is left for a process that holds so much.
     pub(crate) fn words(&self, own: f64) -> Option<String> {
-        let held = size(self.held);
-        let words =
-            format!("beside it the other processes of the job hold {held}: the limit is for all of them");
-        (self.held > COUNTS * own).then_some(words)
+        let counts = |bytes: f64| (bytes > COUNTS * own).then(|| size(bytes));
+        Some(match (counts(self.held), counts(self.ahead)) {
+            (Some(held), Some(ahead)) => format!(
+                "beside it the other processes of the job hold {held} and will still take {ahead}: the limit is for all of them"
+            ),
+            (Some(held), None) => {
+                format!("beside it the other processes of the job hold {held}: the limit is for all of them")
+            }
+            (None, Some(ahead)) => {
+                format!("beside it the other processes of the job will still take {ahead}")
+            }
+            (None, None) => return None,
+        })
     }
 }
 
@@ -130,6 +141,7 @@ pub(crate) fn forecast(
     }
     let grows = if facts.rests.is_some() { facts.end } else { facts.alive().at(facts.last) };
     let level = facts.end.max(grows);
+    let limit = limit - beside.ahead;
     let x_at = |rate: f64, above: f64| facts.last + ((limit - level - above) / (rate + beside.pace)).max(0.0);
     let waves = facts.waves_to_come();
     let at = x_at(rate, waves.most);
@@ -154,7 +166,7 @@ pub(crate) fn forecast(
         None => (at, steady),
     };
     Some(Forecast {
-        limit_bytes: beside.limit.unwrap_or(limit),
+        limit_bytes: beside.limit.unwrap_or(limit + beside.ahead),
         at_step: (clock.axis != Axis::Seconds).then_some(at),
         in_seconds: clock.seconds(at - facts.last),
         low: (low - astray).max(facts.last) - from,
@@ -174,7 +186,7 @@ fn peaks_reach(
         return None;
     }
     let now = facts.end + climb.line.at(facts.last);
-    let x_at = |rate: f64| facts.last + ((limit - now) / (rate + beside.pace)).max(0.0);
+    let x_at = |rate: f64| facts.last + ((limit - beside.ahead - now) / (rate + beside.pace)).max(0.0);
     let Line { rate, margin, .. } = climb.line;
     let from = if clock.axis == Axis::Seconds { facts.last } else { 0.0 };
     let at = x_at(rate);
@@ -225,11 +237,11 @@ pub(crate) fn outcome(
 ) -> Outcome {
     let limit = beside.limit.or(context.limit.map(lowtide_model::Bytes::as_f64));
     let peak = facts.peak + beside.unseen;
-    let needs = needs(seen, facts, context, axis)
-        .map(|needs| (needs.max(peak) + beside.held).max(beside.together + beside.unseen));
+    let needs = needs(seen, facts, context, (axis, beside.pace))
+        .map(|needs| (needs.max(peak) + beside.held).max(beside.together + beside.unseen) + beside.ahead);
     let is = match (needs, limit) {
         (Some(needs), Some(limit)) => fits(needs, limit),
-        (None, Some(limit)) if facts.climb.is_some() => climbs_to(facts, limit - beside.held),
+        (None, Some(limit)) if facts.climb.is_some() => climbs_to(facts, limit - beside.held - beside.ahead),
         (None, Some(_)) if seen.group == Group::Leak || endless(seen, facts) => Fits::Exceeds,
         (None | Some(_), None) | (None, Some(_)) => Fits::Unknown,
     };
@@ -253,11 +265,21 @@ fn endless(seen: &Assessment, facts: &Facts) -> bool {
     seen.group == Group::TooEarly && facts.alive().rate > facts.alive().margin && seen.samples >= 4
 }
 
-/// The most that will be needed; `None` when nothing bounds it or nothing is known.
-fn needs(seen: &Assessment, facts: &Facts, context: &Context, axis: Axis) -> Option<f64> {
+/// What will still be taken beyond the highest peak so far by what ends.
+pub(crate) fn ahead(seen: &Assessment, facts: &Facts, context: &Context, axis: Axis) -> f64 {
+    if seen.group != Group::Bounded {
+        // So much comes at the least, if what it may be has an end at all.
+        return seen.filled.map_or(0.0, |filled| filled.ahead);
+    }
+    let needs = needs(seen, facts, context, (axis, 0.0));
+    needs.map_or(0.0, |needs| (needs - facts.peak).max(0.0))
+}
+
+/// The most that will be needed; `None` when nothing bounds it or nothing is known. `beside` is how much others grow by in one x.
+fn needs(seen: &Assessment, facts: &Facts, context: &Context, (axis, beside): (Axis, f64)) -> Option<f64> {
     match seen.group {
         Group::Bounded if seen.because == Because::OnePass => {
-            by_the_end(facts, context, axis).or(Some(facts.peak))
+            by_the_end(facts, context, (axis, 0.0)).or(Some(facts.peak))
         }
         Group::Flat if facts.climb.is_some() && context.limit.is_some() => {
             peaks_by_the_end(facts, context, axis)
@@ -270,7 +292,7 @@ fn needs(seen: &Assessment, facts: &Facts, context: &Context, axis: Axis) -> Opt
         }
         Group::TooEarly if seen.samples < 4 => None,
         Group::TooEarly if facts.alive().rate <= facts.alive().margin => Some(facts.peak),
-        Group::Leak | Group::TooEarly => by_the_end(facts, context, axis),
+        Group::Leak | Group::TooEarly => by_the_end(facts, context, (axis, beside)),
     }
 }
 
@@ -297,9 +319,9 @@ fn peaks_by_the_end(facts: &Facts, context: &Context, axis: Axis) -> Option<f64>
 }
 
 /// A rise that goes on to the planned end of the run.
-fn by_the_end(facts: &Facts, context: &Context, axis: Axis) -> Option<f64> {
+fn by_the_end(facts: &Facts, context: &Context, (axis, beside): (Axis, f64)) -> Option<f64> {
     let end = context.epochs? * pass(context, axis)?;
     let ahead = end - facts.last;
     let rises = facts.faster.map_or(facts.alive().rate * ahead, |faster| faster.rises(ahead));
-    (ahead > 0.0).then_some(facts.peak + rises)
+    (ahead > 0.0).then_some(beside.mul_add(ahead, facts.peak + rises))
 }

@@ -1,7 +1,7 @@
-//! Processes that do one work side by side and are told as one: the workers of a loader.
+//! Processes that do one work side by side and are told as one: the workers of a loader, the ranks of a job.
 //!
 //! Four workers that each keep what they meet are one cache, not four findings, and what one of them holds says little: each
-//! meets a part of the data. Not here: what a process is for (see `roles`), the arithmetic of such a cache (see `split`).
+//! meets a part of the data, and chance makes much of how that part grows. Not here: what a process is for (see `roles`), the arithmetic of such a cache (see `split`).
 
 use crate::copies::copies_pages;
 use crate::live::LiveJudge;
@@ -39,7 +39,7 @@ impl Subject {
     }
 }
 
-/// Loader workers that were started together: those of one loader, or of a few.
+/// Loader workers that were started together, those of one loader or of a few; or ranks.
 #[derive(Clone, Debug)]
 struct Crew {
     members: Vec<ProcKey>,
@@ -72,19 +72,19 @@ impl Crews {
 }
 
 impl LiveJudge {
-    /// Workers that were started together and lived side by side. Those of one epoch after the other are none (`gone`), and neither
+    /// Workers, or ranks, that were started together and lived side by side. Those of one epoch after the other are none (`gone`), and neither
     /// are those of which not all are followed: of them each is judged by itself.
     pub(crate) fn crews(&self, role: &BTreeMap<ProcKey, Role>, gone: &BTreeSet<ProcKey>) -> Crews {
-        let mut of: BTreeMap<ProcKey, Vec<ProcKey>> = BTreeMap::new();
+        let mut of: BTreeMap<(ProcKey, Role), Vec<ProcKey>> = BTreeMap::new();
         for (key, process) in self.processes.iter().filter(|(key, _)| !gone.contains(key)) {
-            let counts = if self.tracks.contains_key(key) {
-                role.get(key) == Some(&Role::LoaderWorker)
+            let what = if self.tracks.contains_key(key) {
+                role.get(key).copied().filter(|role| matches!(role, Role::LoaderWorker | Role::Trainer))
             } else {
                 // What one is that nobody followed is not known: a brother of those that were.
-                process.died.is_none() && self.is_forked(key)
+                Some(Role::LoaderWorker).filter(|_| process.died.is_none() && self.is_forked(key))
             };
-            if let Some(parent) = process.parent.filter(|_| counts) {
-                of.entry(parent).or_default().push(*key);
+            if let Some(of_one) = process.parent.zip(what) {
+                of.entry(of_one).or_default().push(*key);
             }
         }
         let mut crews = Vec::new();
@@ -152,16 +152,16 @@ impl LiveJudge {
         context: &Context,
     ) -> Split {
         let world = context.world_size.filter(|world| *world >= 1.0).unwrap_or(1.0);
-        let crew = crews.of(subject.key);
-        let workers = match crew {
-            // Those that stay beside them belong to another loader.
-            Some(crew) if !subject.is_one() => crew.grown.len(),
-            Some(crew) => crew.members.len(),
-            None => 1,
-        };
-        let alike = !subject.is_one() || self.grows_like_its_ranks(subject.key, role);
+        let own = subject.members.len() as f64;
         let examples = context.examples.filter(|examples| *examples >= 1.0);
-        Split { parts: world * workers as f64, own: subject.members.len() as f64, alike, examples }
+        if role.get(&subject.key) == Some(&Role::Trainer) {
+            let alike = self.grows_like_its_ranks(subject.key, role);
+            return Split { parts: world.max(own), own, alike, examples };
+        }
+        // Those that stay beside them, or grow otherwise, belong to another loader.
+        let alone = || crews.of(subject.key).map_or(1, |crew| crew.members.len());
+        let workers = if subject.is_one() { alone() } else { subject.members.len() };
+        Split { parts: world * workers as f64, own, alike: !subject.is_one(), examples }
     }
 
     /// Whether a process reads a part of each pass as others do that grow like it. One whose data are read by workers reads none,

@@ -235,7 +235,7 @@ pub(crate) enum LastWave {
     Over,
     /// The curve ended before it did.
     Open,
-    /// It is so much above the floor, more than any other, and climbs to the end of the curve: it may climb as much again.
+    /// It is so much above the floor, far more than any other, and climbs to the end of the curve: it may climb as much again.
     Climbs(f64),
 }
 
@@ -449,7 +449,7 @@ impl Waves {
         let tops = over_by_now.filter_map(|run| run.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)));
         let tops: Vec<(f64, f64)> = tops.collect();
         let others = tops.iter().map(|top| top.1).fold(0.0, f64::max);
-        let last = match (tops.len() < waves, climbs > others) {
+        let last = match (tops.len() < waves, climbs > FAR_ABOVE * others) {
             (true, true) => LastWave::Climbs(climbs),
             (true, false) => LastWave::Open,
             (false, _) => LastWave::Over,
@@ -460,6 +460,8 @@ impl Waves {
     }
 }
 
+/// A wave that is not over says what comes where it is so many times as high as all before it; else those say it.
+const FAR_ABOVE: f64 = 1.5;
 /// Samples in which a wave is seen to climb.
 const CLIMBING: usize = 3;
 

@@ -18,15 +18,19 @@ const ONLY: f64 = 0.5;
 const AFTER: f64 = 0.25;
 /// What rose before it at this part of the pace that came after is a tooth of a saw, or an earlier life.
 const ALIKE: f64 = 0.3;
+/// ... unless what came after rose so many times as far as it fell.
+const BEYOND: f64 = 1.5;
 /// Points of the floor that show a pace.
 const SHOWS: usize = 3;
 
 /// The one fall of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fall {
-    /// Where the floor had come down.
+    /// Where the floor had come down, and from which level to which.
     pub(crate) x: f64,
-    /// Whether it rose before as it does now: then it may fall again.
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+    /// Whether it rose before as it does now, and has not risen far beyond where it fell from: then it may fall again.
     pub(crate) again: bool,
 }
 
@@ -42,8 +46,19 @@ impl Fall {
         let this: f64 = down[from..=to].iter().sum();
         let deep = this >= WORTH * floor.range() && this >= ABOVE_NOISE * usual(&down);
         let late = floor.unit().get(to + 1).is_none_or(|u| *u > 1.0 - AFTER);
-        (deep && !late && all - this < ONLY * this)
-            .then(|| Self { x: floor.x[to + 1], again: rose_alike(floor, from, to + 1) })
+        (deep && !late && all - this < ONLY * this).then(|| Self::at(floor, from, to + 1))
+    }
+
+    /// The fall from one point of the floor to another.
+    fn at(floor: &Floor, top: usize, low: usize) -> Self {
+        let fall = Self { x: floor.x[low], from: floor.y[top], to: floor.y[low], again: false };
+        let beyond = floor.y.last().is_some_and(|end| *end >= fall.beyond());
+        Self { again: rose_alike(floor, top, low) && !beyond, ..fall }
+    }
+
+    /// The level at which it rises no more as it did before it fell.
+    pub(crate) fn beyond(&self) -> f64 {
+        BEYOND.mul_add(self.from - self.to, self.to)
     }
 }
 
@@ -106,7 +121,7 @@ mod tests {
     #[test]
     fn a_start_that_is_let_go_is_the_one_fall() {
         let found = Fall::of(&floor(|x| if x < 5.0 { 900.0 } else { 10.0 * x }));
-        assert_eq!(found, Some(Fall { x: 5.0, again: false }));
+        assert_eq!(found, Some(Fall { x: 5.0, from: 900.0, to: 50.0, again: false }));
         let slow =
             Fall::of(&floor(|x| if x < 5.0 { 900.0 } else { (900.0 - 250.0 * (x - 4.0)).max(10.0 * x) }));
         assert!(slow.is_some_and(|fall| fall.x >= 7.0 && !fall.again), "{slow:?}");
@@ -115,7 +130,9 @@ mod tests {
     #[test]
     fn a_tooth_before_it_may_come_again() {
         let found = Fall::of(&floor(|x| 10.0 * if x < 17.0 { x } else { x - 17.0 }));
-        assert_eq!(found, Some(Fall { x: 17.0, again: true }));
+        assert_eq!(found, Some(Fall { x: 17.0, from: 160.0, to: 0.0, again: true }));
+        let beyond = Fall::of(&floor(|x| 10.0 * if x < 10.0 { x } else { x - 10.0 }));
+        assert!(beyond.is_some_and(|fall| !fall.again), "{beyond:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use crate::advice::Standing;
 use crate::assess::{Assessment, Because, Known, LEAST_RISE, OF_PAGES, PASSES, assess};
-use crate::budget::{Beside, Clock, Fill, fill, forecast, outcome, pass, pass_steps};
+use crate::budget::{Beside, Clock, Fill, ahead, fill, forecast, outcome, pass, pass_steps};
 use crate::confidence::confidence;
 use crate::decide::PLATEAU;
 use crate::facts::{Facts, LastWave};
@@ -394,6 +394,7 @@ impl Judge {
 
     fn tell(&self, kind: Kind, seen: &Assessment, facts: &Facts, file_grown: Option<f64>) -> Verdict {
         let (outcome, forecast) = self.what_comes(seen, facts);
+        let ahead_bytes = ahead(seen, facts, &self.context, self.axis);
         let periods = Periods::of(&self.need, facts, &self.context, self.axis);
         let fill = self.fill(facts, seen);
         let beyond = fill.map(|fill| fill.bytes_per_example).zip(self.largest_example);
@@ -445,6 +446,7 @@ impl Judge {
             decided_at_step: decided_at,
             outcome,
             forecast,
+            ahead_bytes,
             fill,
         };
         verdict.suit_advice(self.standing(facts));
@@ -482,6 +484,12 @@ impl Judge {
             (Axis::Step, Some(pass)) if facts.last < pass => Some(pass.ceil()),
             (Axis::Step, Some(pass)) if facts.last < crate::assess::PASSES * pass => {
                 Some((crate::assess::PASSES * pass).ceil())
+            }
+            // When it has risen far beyond where it fell from.
+            (Axis::Step, _) if let Some(fall) = seen.fell => {
+                let line = facts.alive();
+                let ahead = (fall.beyond() - line.at(facts.last)).max(0.0) / line.rate;
+                (line.rate > 0.0).then(|| (facts.last + ahead).ceil())
             }
             // When the rest is long enough to be believed.
             (Axis::Step, _) if facts.rests.is_some() => facts

@@ -40,6 +40,7 @@ mod phrases;
 mod reasons;
 mod rest;
 mod roles;
+mod room;
 mod run;
 mod scans;
 mod series;

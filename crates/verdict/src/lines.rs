@@ -3,6 +3,7 @@
 use crate::assess::Because;
 use crate::budget::{Fill, pass};
 use crate::climb::Climb;
+use crate::facts::LastWave;
 use crate::phrases::{both, counted, moved, number, parted, per_cent, size};
 use crate::verdict::{Forecast, Kind};
 use crate::words::{START, Story, knee_matches};
@@ -33,7 +34,7 @@ impl Story<'_> {
         lines.extend(self.restart_line());
         if matches!(self.seen.because, Because::AfterTheFall | Because::MayFallAgain) {
             let place = self.place(self.facts.first);
-            lines.push(format!("memory came down once, by {place}: what was before that is left out"));
+            lines.push(format!("memory came down once, before {place}: what was before that is left out"));
         }
         lines.extend(self.pass_line());
         lines.extend(self.dealt_out_line());
@@ -122,7 +123,7 @@ impl Story<'_> {
             String::new()
         };
         let limit = size(forecast.limit_bytes);
-        format!("at this rate {limit} is reached {}{between}{with}", self.when(forecast))
+        format!("{} {limit} is reached {}{between}{with}", self.going_on(), self.when(forecast))
     }
 
     /// What stands above the floor or beside it.
@@ -148,6 +149,12 @@ impl Story<'_> {
                 size(f.peak_height),
                 size(f.peak_most)
             )),
+        }
+        if let LastWave::Climbs(height) = f.last_wave {
+            lines.push(format!(
+                "the last peak climbs to the end, {} above the floor and far above all before: it may climb as much again",
+                size(height)
+            ));
         }
         lines.extend(self.climb_line());
         lines.extend(self.file_line());
@@ -240,7 +247,7 @@ impl Story<'_> {
             "{parts} processes share each pass and keep what they meet: then each pass adds {ratio} of the one before"
         );
         Some(if self.kind == Kind::CacheFill {
-            format!("{shared}, and this one does; {} are still to come", size(filled.ahead))
+            format!("{shared}, and so it is here; {} are still to come", size(filled.ahead))
         } else {
             format!("if {shared}; a leak adds as much in each")
         })

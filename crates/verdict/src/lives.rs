@@ -7,7 +7,7 @@
 use crate::judge::Judge;
 use crate::live::LiveJudge;
 use crate::phrases::size;
-use crate::run::{Judged, TO_THE_END};
+use crate::run::Judged;
 use crate::track::Track;
 use crate::verdict::{Group, Verdict};
 use lowtide_model::{Axis, Context, Event, EventKind, Exit, Metric, ProcKey, Process, Role, Tick};
@@ -145,8 +145,8 @@ impl LiveJudge {
     /// beside them are none of these: workers that persist do not come and go because those of an evaluation do.
     fn one_after_the_other(&self, all: &[&Process]) -> Vec<ProcKey> {
         let life = |process: &Process| process.died.map_or(self.now, Tick::seconds) - process.born.seconds();
-        let to_the_end =
-            |process: &Process| process.died.is_none_or(|died| died.seconds() + TO_THE_END >= self.now);
+        // What still lives may come to live as long.
+        let lives_on = |process: &Process| self.running && process.died.is_none();
         // How the children of somebody else ended is not always known.
         let done = |process: &Process| matches!(process.exit, None | Some(Exit::Code(0) | Exit::Unknown));
         let follows = |later: &Process, first: &Process| {
@@ -156,7 +156,7 @@ impl LiveJudge {
         let as_long = |process: &Process, other: &Process| life(process) <= LONGER * life(other);
         let is_one = |process: &Process| {
             let followed =
-                |next: &&Process| follows(next, process) && (to_the_end(next) || as_long(process, next));
+                |next: &&Process| follows(next, process) && (lives_on(next) || as_long(process, next));
             let following = |before: &&Process| follows(process, before) && as_long(process, before);
             all.iter().any(|other| followed(other) || following(other))
         };

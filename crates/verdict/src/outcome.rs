@@ -27,7 +27,8 @@ impl Verdict {
                 format!("unknown: it is too early to say what will be needed; {limit}")
             }
             (Fits::Unknown | Fits::Fits | Fits::Tight | Fits::Exceeds, Some(needs), _) => {
-                format!("unknown: {} so far, and no limit is known (--limit tells one)", both(needs))
+                let when = if self.ahead_bytes > 0.0 { "in the end" } else { "so far" };
+                format!("unknown: {} {when}, and no limit is known (--limit tells one)", both(needs))
             }
             (Fits::Unknown | Fits::Fits | Fits::Tight | Fits::Exceeds, None, _) => {
                 "unknown: no limit is known (--limit tells one)".to_owned()

@@ -125,10 +125,25 @@ impl Story<'_> {
 
     /// What still has weight and what it says will come.
     pub(crate) fn explanations(&self) -> Vec<Explanation> {
+        let pass = pass(self.context, self.axis);
+        let mut all = self.weights();
+        let sum: f64 = all.iter().map(|a| a.1).sum::<f64>().max(1e-9);
+        all.retain(|a| a.1 / sum >= 0.02);
+        all.sort_by(|a, b| b.1.total_cmp(&a.1));
+        all.into_iter()
+            .map(|(kind, w)| Explanation {
+                kind,
+                weight: (w / sum * 1000.0).round() / 1000.0,
+                predicts: self.predicts(kind, pass),
+            })
+            .collect()
+    }
+
+    /// What it may be, with weights that need not add up to one.
+    fn weights(&self) -> Vec<(Kind, f64)> {
         let o = self.seen.odds;
         let growing = o.rising + o.open;
-        let pass = pass(self.context, self.axis);
-        let mut all: Vec<(Kind, f64)> = match self.kind {
+        match self.kind {
             Kind::TooEarly if self.seen.because == Because::PeakInFewSamples => {
                 vec![(Kind::Spikes, 0.5), (Kind::WarmUp, 0.5)]
             }
@@ -136,6 +151,10 @@ impl Story<'_> {
             Kind::TooEarly if self.seen.because == Because::SlowsDown => {
                 let half = 0.5 * o.rising;
                 vec![(Kind::Leak, half), (Kind::WarmUp, half + o.open + o.settled), (Kind::Steady, o.flat)]
+            }
+            // It rises as it did before it fell.
+            Kind::TooEarly if self.seen.because == Because::MayFallAgain => {
+                vec![(Kind::Leak, 0.5), (Kind::Spikes, 0.5)]
             }
             // It stopped where the data began to repeat, or as it never did before.
             Kind::TooEarly if self.facts.since_pass.is_some() || self.facts.rests.is_some() => vec![
@@ -176,17 +195,7 @@ impl Story<'_> {
                 );
                 rest
             }
-        };
-        let sum: f64 = all.iter().map(|a| a.1).sum::<f64>().max(1e-9);
-        all.retain(|a| a.1 / sum >= 0.02);
-        all.sort_by(|a, b| b.1.total_cmp(&a.1));
-        all.into_iter()
-            .map(|(kind, w)| Explanation {
-                kind,
-                weight: (w / sum * 1000.0).round() / 1000.0,
-                predicts: self.predicts(kind, pass),
-            })
-            .collect()
+        }
     }
 
     fn predicts(&self, kind: Kind, pass: Option<f64>) -> String {
@@ -217,13 +226,10 @@ impl Story<'_> {
                 format!("growth ends not far above {}", size(f.end))
             }
             (Kind::Leak, _) => match self.forecast {
-                Some(fc) => format!(
-                    "the floor goes on rising by {}; {} is reached {}",
-                    self.rate(f.alive().rate),
-                    size(fc.limit_bytes),
-                    self.when(fc)
-                ),
-                None => format!("the floor goes on rising by {}", self.rate(f.alive().rate.max(0.0))),
+                Some(fc) => {
+                    format!("{}; {} is reached {}", self.rises_on(), size(fc.limit_bytes), self.when(fc))
+                }
+                None => self.rises_on(),
             },
             (Kind::WarmUp, _) if self.seen.because == Because::PeakInFewSamples => {
                 format!("it comes to stay near {}", size(f.peak))
@@ -232,9 +238,21 @@ impl Story<'_> {
                 let level = f.knee.map_or(f.end, |k| k.1);
                 format!("the floor stays near {}", size(level.max(f.end)))
             }
+            (Kind::Spikes, _) if let Some(fall) = self.seen.fell => {
+                format!("it falls again, as it did from {} to {}", size(fall.from), size(fall.to))
+            }
             (Kind::Steady | Kind::Spikes | Kind::PageCache | Kind::TooEarly, _) => {
                 format!("the floor stays near {}", size(f.end))
             }
+        }
+    }
+
+    fn rises_on(&self) -> String {
+        match self.facts.faster {
+            Some(faster) => {
+                format!("the floor goes on rising ever faster, by {} now", self.rate(faster.pace))
+            }
+            None => format!("the floor goes on rising by {}", self.rate(self.facts.alive().rate.max(0.0))),
         }
     }
 
@@ -299,8 +317,12 @@ impl Story<'_> {
                 "look for tensors kept across steps: a loss summed without detach(), outputs appended to a list"
             }
             Kind::Leak => SCAN,
-            Kind::CacheFill if self.seen.filled.is_some() => {
-                "keep one copy for all of them (shared memory, a memory-mapped file) or keep examples encoded: a cache inside a data set is filled again in every process that reads it; fewer loader workers need less"
+            Kind::CacheFill if let Some(filled) = self.seen.filled => {
+                if filled.split.own > 1.5 {
+                    "keep one copy for all of them (shared memory, a memory-mapped file) or keep examples encoded: a cache inside a data set is filled again in every process that reads it; fewer loader workers need less"
+                } else {
+                    "keep one copy for all ranks (shared memory, a memory-mapped file) or keep examples encoded: a cache inside a data set is filled again in every process that reads it"
+                }
             }
             Kind::CacheFill if matches!(self.metric, Metric::Gpu) => {
                 "plan for the level it settled at; what fills GPU memory and stops is mostly one graph or kernel plan for each input shape: pad or bucket lengths"
@@ -338,8 +360,9 @@ impl Story<'_> {
                 size(0.5_f64.mul_add(f.growth.rate * (f.last - f.first), f.end))
             ),
             Kind::CacheFill if let Some(filled) = self.seen.filled => format!(
-                "let it run on: the pass after this one must add less than {} of what the first one did, and it must never hold more than {}",
-                per_cent(filled.ratio()),
+                "let it run on: the pass after this one must add no more than {} (the first one added {}), and it must never hold more than {}",
+                size(filled.next_at_most()),
+                size(filled.first),
                 size(1.1 * (filled.origin + filled.all()))
             ),
             Kind::CacheFill => {
@@ -370,6 +393,9 @@ impl Story<'_> {
             Kind::TooEarly => match self.decided() {
                 Some(at) if self.seen.because == Because::PeakInFewSamples => {
                     format!("look again at step {at}: a wave will have gone, growth will have stayed")
+                }
+                Some(at) if self.seen.fell.is_some() => {
+                    format!("look again at step {at}: it has fallen again by then, or it is a leak")
                 }
                 Some(at) if self.axis != Axis::Step => format!(
                     "look again after the first pass over the data, {at} steps: a fill or a warm-up will have stopped, a leak will not"

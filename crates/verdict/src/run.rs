@@ -3,7 +3,7 @@
 //! The trainer's answer leads, unless another process leaks while the trainer does not. Everything else that grows
 //! is a finding of its own: a leaking helper, workers that copy shared pages, processes that multiply, GPU memory.
 
-use crate::budget::{Beside, COUNTS};
+use crate::budget::Beside;
 use crate::causes::Signs;
 use crate::copies::copies_pages;
 use crate::crew::Subject;
@@ -13,6 +13,7 @@ use crate::live::{LiveJudge, feed};
 use crate::marks::Places;
 use crate::phrases::{counted, duration, number, size};
 use crate::roles::RoleFound;
+use crate::room::{Others, part_ranks};
 use crate::split::Split;
 use crate::track::Track;
 use crate::verdict::{Fits, Group, Kind, ProcessNamed, Verdict};
@@ -49,31 +50,12 @@ pub(crate) const ALIKE: f64 = 1.5;
 
 /// A process that ended so many seconds before the run did was there to its end.
 pub(crate) const TO_THE_END: f64 = 2.0;
-/// The growth of a process counts in the forecast of another one from this part of that one's life on.
-const LASTING: f64 = 0.5;
-
 /// Processes that are told by themselves; the rest of those that grow are counted.
 const MOST_TOLD: usize = 12;
 
 /// Judges a recording.
 pub fn judge_recording(recording: &Recording) -> RunVerdict {
     judge_recording_with(recording, Context::default())
-}
-
-/// How fast a living process grows, and for how long it has lived.
-#[derive(Clone, Copy)]
-struct Pace {
-    by_steps: bool,
-    bytes_per_step: f64,
-    age: f64,
-}
-
-impl Pace {
-    /// Whether this pace may be drawn as far ahead as that of `other`: a worker that is made anew again and again begins each
-    /// of its short lives by growing fast.
-    fn goes_on_beside(&self, other: &Self) -> bool {
-        self.by_steps == other.by_steps && self.age >= LASTING * other.age
-    }
 }
 
 /// Judges a recording together with what the user said of it.
@@ -112,7 +94,8 @@ impl Verdict {
 /// The answer for one process and its place among the others.
 pub(crate) struct Judged {
     pub(crate) key: ProcKey,
-    subject: Subject,
+    pub(crate) subject: Subject,
+    pub(crate) role: Role,
     /// Whether it grew by more than could be doubted.
     pub(crate) grows: bool,
     rank: f64,
@@ -126,43 +109,46 @@ impl Judged {
     }
 }
 
-/// Whether an answer says more than that nothing happens: a limit that is run into is told before it has a name.
+/// Whether an answer says more than that nothing happens: a limit that is run into is told before it has a name. One that others
+/// run into is told by those.
 fn tells(verdict: &Verdict) -> bool {
     let named = matches!(verdict.group, Group::Leak | Group::Bounded) || verdict.verdict == Kind::PageCache;
-    named || verdict.outcome.is == Fits::Exceeds
+    let moves = verdict.group != Group::Flat || verdict.forecast.is_some();
+    named || moves && verdict.outcome.is == Fits::Exceeds
 }
 
-/// What is told of the processes, by rank: the first, what else grows and has a name, and all that grows beside an answer that
-/// nothing does. A crew may come to lead, so it is kept in any case. Of many only the first are told by themselves.
-fn told_of(each: Vec<Judged>) -> (Vec<Verdict>, Option<String>) {
+/// What is told of the processes: the first ones, what else grows and has a name, a crew, and all that grows beside an answer that
+/// nothing does. Of many only some are told by themselves.
+fn told_of(each: Vec<Judged>, first: usize) -> (Vec<Verdict>, Option<String>) {
     let flat = each.first().is_none_or(|first| first.verdict.group == Group::Flat);
-    let told = |judged: &Judged| flat || !judged.subject.is_one() || tells(&judged.verdict);
+    let told = |judged: &Judged| {
+        let matters = flat || !judged.subject.is_one();
+        judged.grows && (tells(&judged.verdict) || matters && judged.verdict.group != Group::Flat)
+    };
     let all = each.into_iter().enumerate();
-    let mut told: Vec<Verdict> = all
-        .filter(|(i, judged)| *i == 0 || (judged.grows && told(judged)))
-        .map(|(_, judged)| judged.verdict)
-        .collect();
-    let more = told.split_off(told.len().min(MOST_TOLD)).len();
-    (
-        told,
-        (more > 0)
-            .then(|| format!("beside those that are told here {} grow too", counted(more as f64, "other"))),
-    )
+    let mut told: Vec<Verdict> =
+        all.filter(|(i, judged)| *i < first || told(judged)).map(|(_, judged)| judged.verdict).collect();
+    let untold = match told.split_off(told.len().min(MOST_TOLD)).len() {
+        0 => None,
+        1 => Some("beside those that are told here 1 other grows too".to_owned()),
+        more => Some(format!("beside those that are told here {more} others grow too")),
+    };
+    (told, untold)
 }
 
-/// Workers that grow as one are what the job does, where its trainer is flat or grows by less.
-fn lead_by_crew(verdicts: &mut Vec<Verdict>) {
-    let grown = |verdict: &Verdict| verdict.floor.end_bytes - verdict.floor.start_bytes;
-    let Some(first) = verdicts.first().filter(|first| first.group != Group::Leak) else { return };
-    let flat = first.group == Group::Flat;
-    let larger = |verdict: &Verdict| {
-        let crew = verdict.process.as_ref().is_some_and(|process| !process.with.is_empty());
-        crew && verdict.group != Group::Flat && (flat || grown(verdict) > grown(first))
+/// Workers that grow as one are what the job does, where its trainer is flat or grows by less. Gives how many are told in any case:
+/// the one that leads, and the one that would have.
+fn lead_by_crew(each: &mut [Judged]) -> usize {
+    let grown = |judged: &Judged| judged.verdict.floor.end_bytes - judged.verdict.floor.start_bytes;
+    let Some(first) = each.first().filter(|first| first.verdict.group != Group::Leak) else { return 1 };
+    let flat = first.verdict.group == Group::Flat;
+    let larger = |judged: &Judged| {
+        let grows = judged.grows && judged.verdict.group != Group::Flat;
+        grows && !judged.subject.is_one() && (flat || grown(judged) > grown(first))
     };
-    if let Some(at) = verdicts.iter().position(larger) {
-        let crew = verdicts.remove(at);
-        verdicts.insert(0, crew);
-    }
+    let Some(at) = each.iter().position(larger) else { return 1 };
+    each[..=at].rotate_right(1);
+    2
 }
 
 /// Leaks first, by what they took; then the trainer; then the rest by size.
@@ -181,18 +167,21 @@ impl LiveJudge {
         let of = |key: &ProcKey| role.get(key).copied().unwrap_or(Role::Unknown);
         let gone = self.generations();
         let crews = self.crews(&role, &gone);
-        let judge = |subject: &Subject, pace: f64| {
+        let judge = |subject: &Subject, others: Others| {
             let split = |context: &Context| self.split(subject, (&crews, &role), context);
-            self.judged(subject, of(&subject.key), split, pace)
+            self.judged(subject, of(&subject.key), split, others)
         };
         let subjects = self.subjects(&crews);
-        let mut each: Vec<Judged> = subjects.iter().filter_map(|subject| judge(subject, 0.0)).collect();
+        let mut each: Vec<Judged> =
+            subjects.iter().filter_map(|subject| judge(subject, Others::default())).collect();
+        part_ranks(&mut each, judge);
         self.share_room(&mut each, judge);
         let came_and_went = self.set_aside(&mut each, &gone);
         let buffers = self.buffers(&each, &role);
         self.join_lives(&mut each, &role, &gone);
         each.sort_by(|a, b| b.rank.total_cmp(&a.rank));
-        let (mut verdicts, untold) = told_of(each);
+        let first = lead_by_crew(&mut each);
+        let (mut verdicts, untold) = told_of(each, first);
         let leaks = verdicts.iter().any(|v| v.group == Group::Leak);
         let mut extra: Vec<Verdict> = self
             .copies(&role)
@@ -201,7 +190,6 @@ impl LiveJudge {
             .chain(self.gpu_verdicts(&role))
             .collect();
         extra.extend(self.multiplying(&role, leaks));
-        lead_by_crew(&mut verdicts);
         let quiet = verdicts.first().is_none_or(|v| v.group == Group::Flat);
         let leads = extra
             .iter()
@@ -253,53 +241,8 @@ impl LiveJudge {
         }
     }
 
-    /// Processes that grow side by side come to their limit together, and sooner than each by itself.
-    fn share_room(&self, each: &mut [Judged], judge: impl Fn(&Subject, f64) -> Option<Judged>) {
-        let lives = |key: &ProcKey| {
-            let died = self.processes.get(key).and_then(|process| process.died);
-            died.is_none_or(|died| died.seconds() + TO_THE_END >= self.now)
-        };
-        let age = |key: &ProcKey| {
-            let born = self.processes.get(key).map_or(0.0, |process| process.born.seconds());
-            (self.now - born).max(0.0)
-        };
-        let pace = |judged: &Judged| {
-            let forecast = judged.verdict.forecast.filter(|_| judged.grows && lives(&judged.key))?;
-            let bytes_per_step = judged.verdict.floor.bytes_per_step;
-            Some(Pace { by_steps: forecast.at_step.is_some(), bytes_per_step, age: age(&judged.key) })
-        };
-        let paces: Vec<Option<Pace>> = each.iter().map(pace).collect();
-        for (judged, pace) in each.iter_mut().zip(&paces) {
-            let Some(own) = *pace else { continue };
-            let beside = paces.iter().flatten().filter(|other| other.goes_on_beside(&own));
-            let own = own.bytes_per_step;
-            let others = beside.map(|other| other.bytes_per_step).sum::<f64>() - own;
-            if others > COUNTS * own
-                && let Some(again) = judge(&judged.subject, others)
-            {
-                *judged = again;
-                let line = format!(
-                    "others grow as well, by {} together where this one grows by {}: they share what is left",
-                    size(others),
-                    size(own)
-                );
-                judged.verdict.evidence.push(line);
-            }
-        }
-    }
-
-    /// `pace` is how much others grow by that share its limit.
-    fn judged(
-        &self,
-        subject: &Subject,
-        role: Role,
-        split: impl Fn(&Context) -> Split,
-        pace: f64,
-    ) -> Option<Judged> {
-        let key = subject.key;
-        let died = self.processes.get(&key).and_then(|p| p.died).is_some();
-        let track = self.track_of(subject)?;
-        let by_steps = track.steps.samples() >= FEWEST_SAMPLES && self.marks.steps_made() >= FEWEST_STEPS;
+    /// The curve over steps, where there are enough of them, or over seconds, with all places that are known on it.
+    fn by_steps_or_seconds(&self, track: &Track, by_steps: bool) -> (Judge, Context, Asleep) {
         let mut judge = if by_steps { track.steps.clone() } else { track.seconds.clone() };
         let mut context = self.marks.known(&self.asked);
         judge.set_resolution(self.doubt);
@@ -310,11 +253,28 @@ impl LiveJudge {
         if !by_steps {
             context.step_x = watched(&self.marks.steps);
         }
+        (judge, context, asleep)
+    }
+
+    fn judged(
+        &self,
+        subject: &Subject,
+        role: Role,
+        split: impl Fn(&Context) -> Split,
+        others: Others,
+    ) -> Option<Judged> {
+        let key = subject.key;
+        let died = self.processes.get(&key).and_then(|p| p.died).is_some();
+        let track = self.track_of(subject)?;
+        let by_steps = track.steps.samples() >= FEWEST_SAMPLES && self.marks.steps_made() >= FEWEST_STEPS;
+        let (mut judge, mut context, asleep) = self.by_steps_or_seconds(&track, by_steps);
         let (limit, beside) = self.ceiling(subject, track.last_need);
         (context.limit, context.limit_from) = limit;
         judge.set_split(split(&context));
         judge.set_context(context);
-        judge.set_beside(Beside { pace, unseen: self.unseen(subject, &track), ..beside });
+        let beside =
+            Beside { pace: others.pace, ahead: others.ahead, unseen: self.unseen(subject, &track), ..beside };
+        judge.set_beside(beside);
         judge.set_pace(if by_steps { self.marks.pace() } else { None });
         judge.set_running(self.running);
         if died && !self.running {
@@ -354,7 +314,7 @@ impl LiveJudge {
             ..Signs::default()
         });
         let rank = rank(&verdict, &track, grows, role);
-        Some(Judged { key, subject: subject.clone(), grows, rank, verdict })
+        Some(Judged { key, subject: subject.clone(), role, grows, rank, verdict })
     }
 
     /// By how much the highest peak of a process, as the kernel told it, is above all that was sampled.

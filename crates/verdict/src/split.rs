@@ -192,9 +192,16 @@ impl Filled {
         self.seen >= FEWEST_PASSES && explains && self.leaks_under
     }
 
-    /// What each of the passes seen so far added, by what it says: the first ones.
+    /// What a pass adds, as a part of what the one before it did.
     pub(crate) fn ratio(&self) -> f64 {
         1.0 - 1.0 / self.split.parts
+    }
+
+    /// What the pass after the one that runs adds at most, with room for chance: a leak as large as one that could hide here adds more.
+    pub(crate) fn next_at_most(&self) -> f64 {
+        let passes = self.seen.ceil();
+        let next = self.first * (self.split.held(passes + 1.0) - self.split.held(passes));
+        next + UNDER * self.first
     }
 
     /// What they hold in the end.

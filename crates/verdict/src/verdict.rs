@@ -243,6 +243,9 @@ pub struct Verdict {
     pub advice: Vec<String>,
     /// The test that could prove it wrong.
     pub disprove: String,
+    /// What will still be taken beyond the highest peak so far, where that has an end. Not part of the JSON; what is needed holds it.
+    #[serde(skip)]
+    pub ahead_bytes: f64,
     /// The arithmetic of the fill, for other data-set sizes. Not part of the JSON.
     #[serde(skip)]
     pub fill: Option<crate::budget::Fill>,

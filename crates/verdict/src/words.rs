@@ -297,11 +297,16 @@ impl Story<'_> {
             _ => String::new(),
         };
         let floor = if self.counts_peaks() { "" } else { "the floor of " };
-        format!(
-            "leak: {floor}{} rises by {}{since} with no end in sight",
-            self.what(),
-            self.rate(self.facts.growth.rate)
-        )
+        let pace = match self.facts.faster {
+            Some(faster) => format!("ever faster, by {} at its end,", self.rate(faster.pace)),
+            None => format!("by {}", self.rate(self.facts.growth.rate)),
+        };
+        format!("leak: {floor}{} rises {pace}{since} with no end in sight", self.what())
+    }
+
+    /// How a forecast goes on from here.
+    pub(crate) const fn going_on(&self) -> &'static str {
+        if self.facts.faster.is_some() { "as it gets faster" } else { "at this rate" }
     }
 
     fn fill_headline(&self) -> String {
@@ -418,7 +423,7 @@ impl Story<'_> {
             }
             (Fits::Exceeds, None) => self.forecast.map_or_else(
                 || format!("it {} {limit}", if self.is_beyond() { "is beyond" } else { "will reach" }),
-                |f| format!("at this rate {limit} is reached {}", self.when(f)),
+                |f| format!("{} {limit} is reached {}", self.going_on(), self.when(f)),
             ),
             (Fits::Unknown, _) | (Fits::Fits | Fits::Tight, None) => String::new(),
         }

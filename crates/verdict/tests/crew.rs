@@ -6,7 +6,7 @@
 mod made;
 
 use lowtide_model::{Context, Exit, MarkKind, MarkPhase, Process, Recording, Tick};
-use lowtide_verdict::{Fits, Group, Kind, LiveJudge, RunVerdict, judge_recording};
+use lowtide_verdict::{Fits, Group, Kind, LiveJudge, RunVerdict, judge_recording, judge_recording_with};
 use made::{MIB, Run, mark, process, row, wobble};
 
 const EXAMPLES: usize = 400;
@@ -235,15 +235,15 @@ fn ranks(count: usize, passes: usize, keeps: Keeps) -> Recording {
     let pass = PASS / count;
     for (step, held) in held(count, passes, keeps, true).iter().skip(count - 1).step_by(count).enumerate() {
         let second = step as f64 + 1.0;
-        let mut told = mark(MarkKind::Step, MarkPhase::Point, second, second);
-        told.process = Some(made::key(10));
-        run.recording.marks.push(told);
         for (rank, held) in held.iter().enumerate() {
+            let mut told = mark(MarkKind::Step, MarkPhase::Point, second, second);
+            (told.process, told.rank) = (Some(made::key(10 + rank as u32)), Some(rank as u32));
+            run.recording.marks.push(told);
             let noise = 0.3 * wobble((step * 31 + rank) as u32);
             run.recording.samples.push(row(10 + rank as u32, second, 400.0 + held + noise, 40.0));
         }
     }
-    assert_eq!(run.recording.marks.len() - 1, passes * pass);
+    assert_eq!(run.recording.marks.len() - 1, count * passes * pass);
     run.recording
 }
 
@@ -435,4 +435,100 @@ fn several_are_named_as_several() {
     assert_eq!(found.main.process.as_ref().unwrap().who(), "4 loader workers together");
     let alone = judge_recording(&job(2, 1, Keeps::Capped(0), true).recording);
     assert_eq!(alone.main.process.as_ref().unwrap().who(), "trainer 2");
+}
+
+#[test]
+fn ranks_that_grow_alike_are_one_and_what_they_will_still_keep_counts() {
+    // Each will hold 400 + 200 MiB, 2,400 in all: more than the smaller limit, which they keep so far.
+    for passes in [4, 8] {
+        let recording = ranks(4, passes, Keeps::Cache);
+        for (limit, fits) in [(2350.0, Fits::Exceeds), (2900.0, Fits::Fits)] {
+            let limit = Some(lowtide_model::Bytes::from_f64(limit * MIB));
+            let found = judge_recording_with(&recording, Context { limit, ..Context::default() }).main;
+            assert_eq!((found.verdict, found.process.as_ref().unwrap().with.len()), (Kind::CacheFill, 3));
+            let needs = found.outcome.needs_bytes.unwrap() / MIB;
+            assert!(
+                found.outcome.is == fits && (needs - 2400.0).abs() < 50.0,
+                "{passes}: {needs} {found:#?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_leaks_is_not_hidden_among_ranks_that_grow_nearly_as_much() {
+    let mut run = Run { recording: ranks(4, 8, Keeps::Capped(0)) };
+    for row in run.recording.samples.iter_mut().filter(|row| row.process.pid >= 10) {
+        let second = row.tick.seconds();
+        let leak = if row.process.pid == 12 { 0.4 * second } else { 0.0 };
+        add(row, 300.0f64.mul_add(1.0 - (-second / 8.0).exp(), leak));
+    }
+    let found = run.judged();
+    assert_eq!((found.main.verdict, who(&found)), (Kind::Leak, (12, 0)), "{:#?}", found.main);
+}
+
+#[test]
+fn what_two_crews_will_still_keep_counts_for_both() {
+    // Two loaders, each of two workers that come to keep 200 MiB, and a trainer of 500: 1,300 in all, and 1,200 so far.
+    let mut run = job(2, 3, Keeps::Cache, true);
+    let second = job(2, 3, Keeps::Cache, true);
+    for worker in 0..2 {
+        run.recording.processes.push(process(20 + worker, Some(2), false, 20.0));
+    }
+    let theirs = second.recording.samples.into_iter().filter(|row| row.process.pid >= 10);
+    run.recording.samples.extend(theirs.filter(|row| row.tick.seconds() > 20.0).map(|mut row| {
+        row.process = made::key(row.process.pid + 10);
+        row
+    }));
+    let limit = Some(lowtide_model::Bytes::from_f64(1275.0 * MIB));
+    run.recording.samples.sort_by_key(|row| (row.tick, row.process));
+    let found = judge_recording_with(&run.recording, Context { limit, ..Context::default() });
+    assert_eq!(found.main.verdict, Kind::CacheFill, "{:#?}", found.main);
+    let needs = found.main.outcome.needs_bytes.unwrap() / MIB;
+    assert!((needs - 1300.0).abs() < 20.0, "{needs} {:#?}", found.main);
+    let told: Vec<Fits> = found.findings.iter().map(|told| told.outcome.is).collect();
+    assert_eq!((found.main.outcome.is, &told[..]), (Fits::Exceeds, &[Fits::Exceeds][..]));
+}
+
+#[test]
+fn a_second_loader_that_is_started_with_the_first_hides_no_fill() {
+    for others in [2, 4] {
+        let mut run = job(4, 8, Keeps::Cache, true);
+        for worker in 0..others {
+            let process = process(30 + worker, Some(2), false, 1.0 + 0.1 * f64::from(worker));
+            lives(&mut run, process, 800, |second| if second < 4.0 { 400.0 } else { 450.0 });
+        }
+        let found = run.judged();
+        assert_eq!((found.main.verdict, who(&found).1), (Kind::CacheFill, 3), "{others}: {:#?}", found.main);
+    }
+}
+
+#[test]
+fn many_that_only_warmed_up_do_not_hide_the_one_that_fills() {
+    let mut run = job(4, 3, Keeps::Cache, true);
+    for helper in 0..16 {
+        let mut process = process(100 + helper, Some(2), true, 0.5);
+        process.argv = vec!["compile_worker".into(), helper.to_string()];
+        lives(&mut run, process, 300, |second| 300.0f64.mul_add(1.0 - (-second / 6.0).exp(), 900.0));
+    }
+    let found = run.judged();
+    assert_eq!((found.main.verdict, who(&found).1), (Kind::CacheFill, 3), "{:#?}", found.main);
+    let named = |line: &String| line.contains("grow too") || line.contains("grows too");
+    assert!(!found.main.evidence.iter().any(named), "{:#?}", found.main.evidence);
+}
+
+#[test]
+fn a_short_loader_at_the_end_hides_no_leak_of_workers_that_lived_far_longer() {
+    let mut run = job(4, 6, Keeps::Leak, true);
+    let end = Tick::from_seconds(580.0);
+    for process in run.recording.processes.iter_mut().filter(|process| process.key.pid >= 10) {
+        (process.died, process.exit) = (Some(end), Some(Exit::Code(0)));
+    }
+    run.recording.samples.retain(|row| row.process.pid == 2 || row.tick < end);
+    for worker in 0..4 {
+        let process = ended(process(30 + worker, Some(2), false, 580.2), 599.9);
+        lives(&mut run, process, 600, |_| 402.0);
+    }
+    let found = judge_recording(&run.recording);
+    assert_eq!((found.main.verdict, who(&found).1), (Kind::Leak, 3), "{:#?}", found.main);
 }
