@@ -170,14 +170,19 @@ def parse_size(size: float | str) -> float:
     raise ValueError(f"`{size}` is not a size; write it like 500MB or 2GiB")
 
 
-def _together(rows: list[dict[str, str]], count: int) -> list[dict[str, str]]:
-    """Rows of several processes as rows of their sum, from where all of them were seen; of one they stay as they are."""
+def _together(rows: list[dict[str, str]], count: int, forked: bool) -> list[dict[str, str]]:
+    """Rows of several processes as rows of their sum, from where all of them were seen; of one they stay as they are.
+
+    Forked ones begin with the pages of their parent: those are not theirs, and left out.
+    """
     if count == 1:
         return rows
+    first: dict[tuple[str, str], float] = {}
     newest: dict[tuple[str, str], float] = {}
     summed = []
     for row in rows:
-        newest[row["pid"], row["start_ticks"]] = float(row["rss_bytes"])
+        key, held = (row["pid"], row["start_ticks"]), float(row["rss_bytes"])
+        newest[key] = held - first.setdefault(key, held if forked else 0.0)
         if len(newest) == count:
             summed.append({**row, "rss_bytes": str(sum(newest.values()))})
     return summed
@@ -193,7 +198,8 @@ def _line_of(path: str, told: Mapping[str, Any]) -> _svg.Line | None:
     keys = [process.get("key") or {}, *process.get("with", [])]
     of = {(str(key.get("pid")), str(key.get("start_ticks"))) for key in keys}
     rows = [row for row in csv.DictReader(io.StringIO(text)) if row.get("rss_bytes")]
-    own = _together([row for row in rows if (row["pid"], row["start_ticks"]) in of], len(of))
+    own = [row for row in rows if (row["pid"], row["start_ticks"]) in of]
+    own = _together(own, len(of), process.get("role") == "loader-worker")
     stepped = [row for row in own if row.get("step")]
     x_kind, chosen = ("step", stepped) if len(stepped) > 1 else ("seconds", own)
     column = "step" if x_kind == "step" else "t_s"

@@ -96,5 +96,6 @@ def test_the_curve_of_several_is_their_sum_from_where_all_were_seen() -> None:
         return {"pid": str(pid), "start_ticks": "1", "rss_bytes": str(size)}
 
     rows = [row(7, 10), row(8, 5), row(7, 20), row(8, 6)]
-    assert [float(told["rss_bytes"]) for told in _verdict._together(rows, 2)] == [15, 25, 26]
-    assert _verdict._together(rows[:1], 1) == rows[:1]
+    assert [float(told["rss_bytes"]) for told in _verdict._together(rows, 2, False)] == [15, 25, 26]
+    assert [float(told["rss_bytes"]) for told in _verdict._together(rows, 2, True)] == [0, 10, 11]
+    assert _verdict._together(rows[:1], 1, True) == rows[:1]

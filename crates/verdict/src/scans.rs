@@ -1,7 +1,7 @@
 //! What scans in a recording say: which objects the growth is, and who holds them.
 //!
-//! Reads the few fields it needs of `lowtide.scan/1`; a report that is none says nothing. The difference of the last two
-//! scans of a process is told, because that is growth; what was there before the first is not.
+//! Reads the few fields it needs of `lowtide.scan/1`; a report that is none says nothing. The difference of two scans of a
+//! process is told, of the last two between which it grew, because that is growth; what was there before the first is not.
 //! Not here: making a scan (crate `scan`), nor deciding a kind by it.
 
 use crate::outlook::{AND_SCAN, SCAN};
@@ -11,8 +11,9 @@ use lowtide_model::{ProcKey, ScanRow};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Processes whose scans are remembered.
+/// Processes whose scans are remembered, and how many of each.
 const MOST_PROCESSES: usize = 16;
+const MOST_SCANS: usize = 4;
 /// A type, or a part of memory, is named when it makes up this part of what grew between the scans.
 const NAMED_PART: f64 = 0.4;
 /// Growth between two scans below this is not worth a name.
@@ -92,10 +93,10 @@ struct Holder {
     new: bool,
 }
 
-/// The last two scans of each process.
+/// The last scans of each process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scans {
-    of: BTreeMap<ProcKey, (Option<Told>, Told)>,
+    of: BTreeMap<ProcKey, Vec<Told>>,
 }
 
 /// What the growth between two scans was.
@@ -117,19 +118,22 @@ impl Scans {
         if self.of.len() >= MOST_PROCESSES && !self.of.contains_key(&row.process) {
             return;
         }
-        let before = self.of.remove(&row.process).map(|(_, last)| last);
-        self.of.insert(row.process, (before, told));
+        let all = self.of.entry(row.process).or_default();
+        all.push(told);
+        let before = all.len().saturating_sub(MOST_SCANS);
+        all.drain(..before);
     }
 
-    /// What grew in this process, where two scans tell that were made after the job began to do steps: what came between one of
+    /// What grew in this process last, where two scans tell that were made after the job began to do steps: what came between one of
     /// before that and one of after it was loaded.
     pub(crate) fn grown(&self, key: ProcKey, began: f64) -> Option<Grown> {
-        let (before, after) = self.of.get(&key)?;
-        let before = before.as_ref().filter(|before| before.seconds >= began || after.seconds < began)?;
-        let grown = after.rss_bytes - before.rss_bytes;
-        if grown < WORTH {
-            return None;
-        }
+        let mut pairs = self.of.get(&key)?.windows(2).rev();
+        let (before, after, grown) = pairs.find_map(|pair| {
+            let [before, after] = pair else { return None };
+            let counts = before.seconds >= began || after.seconds < began;
+            let grown = after.rss_bytes - before.rss_bytes;
+            (counts && grown >= WORTH).then_some((before, after, grown))
+        })?;
         by_type(before, after, grown).or_else(|| by_part(before, after, grown))
     }
 }
@@ -351,6 +355,17 @@ mod tests {
         after["holders"][0]["new"] = true.into();
         let told = grown(&before, &after).unwrap();
         assert!(told.sentence.contains("held by Core <- Image.core"), "{told:?}");
+    }
+
+    #[test]
+    fn a_scan_of_after_growth_ended_hides_nothing() {
+        let of = |count: u64| report(count * 1_000_000, &[("Core", count, count * 1_000_000)], 0);
+        let mut scans = Scans::default();
+        for (second, count) in [(20, 100), (60, 200), (90, 200), (120, 201)] {
+            scans.push(&row(second, &of(count)));
+        }
+        let told = scans.grown(KEY, 0.0).unwrap();
+        assert!(told.sentence.starts_with("scans at 20 s and 60 s, 95.4 MiB apart in memory"), "{told:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the scans of a run found: which objects the growth is, who holds them, and where memory is.
 //!
-//! Reads the few fields a page shows of `lowtide.scan/1`; a report that is none is left out. Two scans of one process
-//! give what grew between them; one gives what it held. Not here: making a scan (crate `scan`), nor the sentence of the
+//! Reads the few fields a page shows of `lowtide.scan/1`; a report that is none is left out. The last two scans of one process
+//! between which it grew give what grew; where it did not, the newest gives what it held. Not here: making a scan (crate `scan`), nor the sentence of the
 //! verdict that names the cause (see `verdict::scans`).
 
 use lowtide_model::{ProcKey, Recording, Role, ScanRow};
@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 const MOST_ROWS: usize = 8;
 /// What makes up less than this part of the growth, or of all memory, is not worth a line.
 const WORTH_PART: f64 = 0.01;
+/// Growth between two scans below this is none that could be told apart.
+const WORTH: f64 = 8e6;
 /// Letters of a name and of a way to a holder.
 const LONGEST_NAME: usize = 120;
 const LONGEST_WAY: usize = 400;
@@ -146,22 +148,24 @@ pub(crate) fn scanned(recording: &Recording, roles: &[RoleFound], main: &Verdict
     let judged = main.process.as_ref().map(|process| process.key);
     let last = recording.scans.last().map(|row| row.process);
     let key = judged.filter(|key| of(*key).next().is_some()).or(last)?;
-    let mut told: Vec<(f64, Told)> = of(key).collect();
-    let (seconds, newest) = told.pop()?;
-    let before = told.pop();
-    let since = before
-        .as_ref()
-        .map(|(at, old)| Since { seconds: *at, grown_bytes: newest.rss_bytes - old.rss_bytes });
+    let told: Vec<(f64, Told)> = of(key).collect();
+    let grew = |pair: &&[(f64, Told)]| pair[1].1.rss_bytes - pair[0].1.rss_bytes >= WORTH;
+    let pair = told.windows(2).rev().find(grew);
+    let (before, (seconds, newest)) = match pair {
+        Some([before, newest]) => (Some(before), newest),
+        Some(_) | None => (None, told.last()?),
+    };
+    let since = before.map(|(at, old)| Since { seconds: *at, grown_bytes: newest.rss_bytes - old.rss_bytes });
     let before = before.map(|(_, old)| old);
-    let types = types(before.as_ref(), &newest);
+    let types = types(before, newest);
     Some(Scanned {
         pid: key.pid,
         role: roles.iter().find(|found| found.process == key).map_or(Role::Unknown, |found| found.role),
-        seconds,
+        seconds: *seconds,
         rss_bytes: newest.rss_bytes,
         since,
-        holders: holders(&newest, &types),
-        parts: parts(before.as_ref(), &newest),
+        holders: holders(newest, &types),
+        parts: parts(before, newest),
         types,
         cpu_ms: newest.cost.cpu_ms,
     })
@@ -306,6 +310,17 @@ mod tests {
         assert_eq!(told.holders[0].way, ["Core", "list of 9", "global ROWS"]);
         assert_eq!((told.holders[0].agree, told.holders[0].samples), (8.0, 8.0));
         assert_eq!(told.parts[0].more_bytes, Some(80_000_000.0));
+    }
+
+    #[test]
+    fn scans_of_after_growth_ended_tell_what_grew_before_or_what_is_held() {
+        let of = |cores| report(100_000_000 + cores * 1_000_000, cores);
+        let told = shown(&[of(20), of(100), of(100)]).unwrap();
+        assert_eq!(told.since, Some(Since { seconds: 0.0, grown_bytes: 80_000_000.0 }));
+        assert_eq!((told.seconds, told.types[0].more_count), (40.0, Some(80.0)));
+        let flat = shown(&[of(100), of(100)]).unwrap();
+        assert_eq!((flat.since, flat.types[0].more_bytes), (None, None));
+        assert!((flat.types[0].count - 100.0).abs() < 1e-9, "{:?}", flat.types);
     }
 
     #[test]
