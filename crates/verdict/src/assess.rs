@@ -46,8 +46,10 @@ const ON_IN_SECOND: f64 = 0.25;
 const JUST_AFTER: f64 = 1.1;
 /// ... and of what comes after that so many points of the floor must be seen.
 const FEWEST_AFTER: usize = 4;
-/// Inside the first pass nearly all growth must happen at events: a fill grows beside them.
+/// Inside the first pass nearly all growth must happen at events: a fill grows beside them, half of it where that is looked for, and
+/// chance must not hide it.
 const AGAINST_FILL: f64 = 0.97;
+const BETWEEN: f64 = 0.5;
 const AGAINST_FILL_EVENTS: usize = 6;
 /// A floor that is flat as surely as this does not leak, and growth at events counts only where it is not surely settled
 /// either.
@@ -436,7 +438,8 @@ fn call(seen: Assessment, series: &Series, known: &Known) -> Assessment {
     let clear = |e: &EventGrowth| {
         let always = 5 * e.rose >= 4 * e.events;
         let no_fill = known.pass.is_none() || always;
-        let beside = !filling || (e.across >= AGAINST_FILL && e.events >= AGAINST_FILL_EVENTS);
+        let only_there = e.across >= AGAINST_FILL && e.between < BETWEEN;
+        let beside = !filling || (only_there && e.events >= AGAINST_FILL_EVENTS);
         // A floor that has surely stopped or slowed down is a fill or a warm-up that ends, whatever it lines up with.
         (e.steady || odds.flat.max(odds.settled + odds.open) < SURELY_NOT) && no_fill && beside
     };

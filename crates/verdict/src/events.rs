@@ -44,6 +44,8 @@ pub(crate) struct EventGrowth {
     pub(crate) each: f64,
     /// Part of the growth that happened across events.
     pub(crate) across: f64,
+    /// The most of it that may have happened between them, in units of all: a line that ignores the events has half there.
+    pub(crate) between: f64,
     /// Whether the later events keep as much as the earlier ones, beyond doubt: what fills a cache or a pool keeps ever less.
     pub(crate) steady: bool,
 }
@@ -94,7 +96,10 @@ fn lines_up(levels: &[(f64, f64)]) -> Option<EventGrowth> {
     let even = later >= STEADY * 2.0 * (1.0 - (events / 2) as f64 / events as f64) * all;
     let sure = events >= FEWEST_LATER && mean >= SURELY * error && all <= FALLS * grown;
     let steady = even && sure && lowest > between().fold(0.0, f64::max);
-    let found = EventGrowth { events, rose, each: mean, across: (all / grown).min(1.0), steady };
+    let strays = between().map(|b| (b - within / events as f64).powi(2)).sum::<f64>() * events as f64
+        / (events - 1) as f64;
+    let between = SURE.mul_add(strays.sqrt(), within) / grown;
+    let found = EventGrowth { events, rose, each: mean, across: (all / grown).min(1.0), between, steady };
     (found.across >= ACROSS && later >= LATER * all && 5 * rose >= ROSE_OF_FIVE * events).then_some(found)
 }
 
