@@ -13,6 +13,8 @@ const FEWEST: usize = 4;
 /// Of all growth since the first event, this part must happen across the events. A line that ignores them puts about half
 /// there, because levels are taken over halves of the stretches between events.
 const ACROSS: f64 = 0.85;
+/// Of all growth, this part lies within the halves of the stretches between events if these do not matter: half is expected.
+const BETWEEN: f64 = 0.25;
 /// The later half of the events must bring at least this part, or it was a warm-up that evaluations happened in: a pace
 /// that stays brings half.
 const LATER: f64 = 0.35;
@@ -48,6 +50,17 @@ pub(crate) struct EventGrowth {
     pub(crate) between: f64,
     /// Whether the later events keep as much as the earlier ones, beyond doubt: what fills a cache or a pool keeps ever less.
     pub(crate) steady: bool,
+}
+
+/// Whether the floor grows between the given places about as much as a line that ignores them would, beyond chance.
+pub(crate) fn grows_between(series: &Series, places: &[f64]) -> bool {
+    let levels = levels(series.bins(), places);
+    let between: Vec<f64> = levels.iter().skip(1).map(|l| l.1 - l.0).collect();
+    let n = between.len() as f64;
+    let (Some(first), Some(last)) = (levels.first(), levels.last()) else { return false };
+    let within: f64 = between.iter().sum();
+    let strays: f64 = between.iter().map(|b| (b - within / n).powi(2)).sum::<f64>() * n / (n - 1.0);
+    within - 2.0 * strays.sqrt() > BETWEEN * (last.1 - first.1)
 }
 
 /// What the floor does at the given places. `None` when there are too few, or it does not grow there. Where the program's start

@@ -17,6 +17,9 @@ const MOST_SHAPES: usize = 4096;
 /// A shorter pass, in seconds, is over before memory was sampled twice at the usual second: it tells nothing of a curve.
 const SHORTEST_PASS: f64 = 2.0;
 
+/// Steps may be so many times quicker than they were on the mean.
+const FASTER: f64 = 4.0;
+
 /// Two lengths of a pass differ from this part on: less is a last batch that is dropped or filled up.
 const DIFFERS: f64 = 0.05;
 
@@ -93,6 +96,9 @@ impl Marks {
         let seconds = mark.tick.seconds();
         let custom = mark.kind == MarkKind::Custom && mark.phase != MarkPhase::End;
         self.read_facts(mark.extra.as_deref(), seconds, custom);
+        if matches!(mark.kind, MarkKind::Eval | MarkKind::Save) {
+            self.step_beside(mark.number, seconds);
+        }
         match mark.kind {
             MarkKind::Step if mark.number.is_finite() => self.push_step(mark.number, seconds),
             MarkKind::Epoch => self.push_epoch(mark, seconds),
@@ -134,6 +140,16 @@ impl Marks {
             self.step_first.get_or_insert((step, seconds));
             self.step_last = Some((step, seconds));
             self.steps.push(Some(step), seconds);
+        }
+    }
+
+    /// Steps are not all written down: an evaluation and a save tell the step they come after. What the pace so far has no room for
+    /// is a number of something else.
+    fn step_beside(&mut self, step: f64, seconds: f64) {
+        let Some((last, told)) = self.step_last else { return };
+        let room = self.pace().filter(|pace| *pace > 0.0).map_or(0.0, |pace| (seconds - told) / pace);
+        if step <= last + 1.0 + FASTER * room {
+            self.push_step(step, seconds);
         }
     }
 
@@ -345,6 +361,21 @@ mod tests {
         let marks = thinned("{\"examples\":640,\"batch\":4}", |_| None);
         let known = marks.known(&Context::default());
         assert_eq!(pass_steps(&known), Some(80.0), "what happened wins over a batch that was told wrong");
+    }
+
+    #[test]
+    fn an_evaluation_has_its_place_between_the_steps_that_are_written_down() {
+        let mut marks = thinned("{}", |_| None);
+        assert_eq!(marks.step, Some(297.0));
+        let eval = |phase, number| mark(30.3, MarkKind::Eval, phase, number, None);
+        marks.push(&eval(MarkPhase::Start, 303.0));
+        marks.push(&eval(MarkPhase::End, 303.0));
+        assert_eq!(marks.evals.steps, [303.0]);
+        marks.push(&mark(31.0, MarkKind::Save, MarkPhase::Start, 9000.0, None));
+        assert_eq!((marks.step, &marks.saves.steps[..]), (Some(303.0), &[303.0][..]), "no step of this job");
+        marks.push(&mark(31.0, MarkKind::Save, MarkPhase::Start, f64::NAN, None));
+        marks.push(&mark(31.0, MarkKind::Eval, MarkPhase::Start, 2.0, None));
+        assert_eq!(marks.evals.steps, [303.0, 303.0]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! Not here: whether growth at evaluations is a leak (see `assess`); this only says what was found.
 
-use crate::events::{EventGrowth, at_events, resolved, saw_tooth};
+use crate::events::{EventGrowth, at_events, grows_between, resolved, saw_tooth};
 use crate::facts::Facts;
 use crate::phrases::{counted, size};
 use crate::series::Series;
@@ -28,6 +28,8 @@ pub(crate) struct Period {
     stretches: usize,
     /// Growth that happens there and not between.
     pub(crate) growth: Option<EventGrowth>,
+    /// Growth surely goes on between them.
+    between: bool,
     /// What is let go at each, after it came between them.
     saw: Option<f64>,
     /// Peaks that begin there.
@@ -62,6 +64,7 @@ impl Periods {
                 name,
                 stretches: resolved(series, seen),
                 growth: at_events(series, seen),
+                between: grows_between(series, seen),
                 saw: saw_tooth(series, seen),
                 peaks: begin_at(&facts.wave_x, seen),
             }
@@ -136,7 +139,10 @@ impl Periods {
 
     fn apart(&self) -> impl Iterator<Item = &Period> {
         self.tested.iter().filter(|period| {
-            period.stretches > FEWEST_PEAKS && period.growth.is_none() && period.saw.is_none()
+            period.stretches > FEWEST_PEAKS
+                && period.between
+                && period.growth.is_none()
+                && period.saw.is_none()
         })
     }
 
@@ -148,7 +154,8 @@ impl Periods {
                 (None, few) if few <= FEWEST_PEAKS => {
                     "too few samples between two of them to tell".to_owned()
                 }
-                (None, _) => "growth does not follow it".to_owned(),
+                (None, _) if period.between => "growth goes on between two of them".to_owned(),
+                (None, _) => "growth neither surely follows it nor surely ignores it".to_owned(),
             };
             format!("period: each {}: {found}", period.name)
         };
