@@ -33,13 +33,14 @@ pub(crate) struct Marks {
     step_last: Option<(f64, f64)>,
     /// Where passes began and ended, in steps and seconds.
     edges: Vec<(MarkPhase, f64, f64)>,
-    pub(crate) evals: Places,
-    pub(crate) saves: Places,
-    /// Where something was logged, where a shard of the data was opened, where steps ended.
-    pub(crate) logs: Places,
-    pub(crate) shards: Places,
-    pub(crate) rollouts: Places,
-    pub(crate) steps: Places,
+    /// The seconds of evaluations and saves, ...
+    evals: Vec<f64>,
+    saves: Vec<f64>,
+    /// ... of where something was logged, a shard of the data was opened, a rollout was made.
+    logs: Vec<f64>,
+    shards: Vec<f64>,
+    rollouts: Vec<f64>,
+    pub(crate) steps: Steps,
     shapes: BTreeSet<String>,
     /// The largest decoded example, where the job tells it.
     pub(crate) largest_example: Option<f64>,
@@ -58,33 +59,35 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Tells a curve where things happened, in its own x.
-    pub(crate) fn place_in(&self, context: &mut Context, places: impl Fn(&Places) -> Vec<f64>) {
+    /// Tells a curve where things happened, in its own x: `places` makes that of seconds.
+    pub(crate) fn place_in(&self, context: &mut Context, places: impl Fn(&[f64]) -> Vec<f64>) {
         context.validation_x = places(&self.evals);
         context.save_x = places(&self.saves);
         context.log_x = places(&self.logs);
         context.shard_x = places(&self.shards);
         context.rollout_x = places(&self.rollouts);
     }
-}
 
-/// Where something happened, by step and by second.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Places {
-    pub(crate) steps: Vec<f64>,
-    pub(crate) seconds: Vec<f64>,
-}
-
-impl Places {
-    fn push(&mut self, step: Option<f64>, seconds: f64) {
-        if self.seconds.len() >= MOST_EVENTS {
-            let thin = |v: &mut Vec<f64>| *v = v.iter().copied().step_by(2).collect();
-            thin(&mut self.steps);
-            thin(&mut self.seconds);
-        }
-        self.steps.extend(step);
-        self.seconds.push(seconds);
+    /// The steps made by these seconds. Steps are not all written down, so only now is it known what lay between two of them.
+    pub(crate) fn steps_at(&self, seconds: &[f64]) -> Vec<f64> {
+        let after = |second: f64| self.step_last.filter(|last| last.1 <= second).map(|last| last.0);
+        seconds.iter().filter_map(|second| after(*second).or_else(|| self.step_at(*second))).collect()
     }
+}
+
+/// Takes a place; of too many every second one goes.
+fn keep(places: &mut Vec<f64>, place: f64) {
+    if places.len() >= MOST_EVENTS {
+        *places = places.iter().copied().step_by(2).collect();
+    }
+    places.push(place);
+}
+
+/// Steps that were told, and when.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Steps {
+    numbers: Vec<f64>,
+    pub(crate) seconds: Vec<f64>,
 }
 
 impl Marks {
@@ -107,7 +110,7 @@ impl Marks {
                 self.eval_ended = Some(seconds);
                 if mark.phase != MarkPhase::End {
                     self.busy_since = Some(seconds);
-                    self.evals.push(self.step, seconds);
+                    keep(&mut self.evals, seconds);
                 }
             }
             MarkKind::Save => {
@@ -115,7 +118,7 @@ impl Marks {
                 self.save_ended = Some(seconds);
                 if mark.phase != MarkPhase::End {
                     self.busy_since = Some(seconds);
-                    self.saves.push(self.step, seconds);
+                    keep(&mut self.saves, seconds);
                 }
             }
             MarkKind::Step | MarkKind::Load | MarkKind::Info | MarkKind::Custom => {}
@@ -139,7 +142,8 @@ impl Marks {
             self.step = Some(step);
             self.step_first.get_or_insert((step, seconds));
             self.step_last = Some((step, seconds));
-            self.steps.push(Some(step), seconds);
+            keep(&mut self.steps.numbers, step);
+            keep(&mut self.steps.seconds, seconds);
         }
     }
 
@@ -175,9 +179,9 @@ impl Marks {
     /// How many steps were made by this second; `None` before the first one that was told, and after the last.
     pub(crate) fn step_at(&self, second: f64) -> Option<f64> {
         let after = self.steps.seconds.partition_point(|told| *told < second);
-        let (next, before) = (*self.steps.steps.get(after)?, after.checked_sub(1));
+        let (next, before) = (*self.steps.numbers.get(after)?, after.checked_sub(1));
         let Some(before) = before else { return (self.steps.seconds[after] <= second).then_some(next) };
-        let (s0, t0) = (*self.steps.steps.get(before)?, *self.steps.seconds.get(before)?);
+        let (s0, t0) = (*self.steps.numbers.get(before)?, *self.steps.seconds.get(before)?);
         let t1 = *self.steps.seconds.get(after)?;
         Some(if t1 > t0 { ((second - t0) / (t1 - t0)).mul_add(next - s0, s0) } else { next })
     }
@@ -236,7 +240,7 @@ impl Marks {
     /// between two that were written down can't be told apart: within that, the division is the exact one.
     fn pass_steps(&self) -> Option<f64> {
         let divided = pass_steps(&Context { epoch_steps: None, ..self.context.clone() });
-        let apart = self.steps.steps.windows(2).map(|pair| pair[1] - pair[0]).fold(1.0, f64::max);
+        let apart = self.steps.numbers.windows(2).map(|pair| pair[1] - pair[0]).fold(1.0, f64::max);
         let agrees = |measured: f64| divided.is_some_and(|divided| (divided - measured).abs() <= apart);
         self.context.epoch_steps.or(self.pass().map(|pass| pass.0).filter(|steps| !agrees(*steps)))
     }
@@ -279,7 +283,7 @@ impl Marks {
             [("log", &mut self.logs), ("shard", &mut self.shards), ("rollout", &mut self.rollouts)]
         {
             if facts.get(period).is_some() || (custom && name == Some(period)) {
-                places.push(self.step, seconds);
+                keep(places, seconds);
             }
         }
         let shape = SHAPES.iter().find_map(|name| facts.get(name));
@@ -328,7 +332,7 @@ mod tests {
             }
         }
         assert_eq!(marks.step, Some(24.0));
-        assert_eq!(marks.evals.seconds.len(), 3, "not once for each rank");
+        assert_eq!(marks.evals.len(), 3, "not once for each rank");
         let known = marks.known(&Context::default());
         assert!((known.epoch_seconds.unwrap() - 10.0).abs() < 1e-9, "{known:?}");
         assert!((known.epoch_steps.unwrap() - 8.0).abs() < 1e-9, "{known:?}");
@@ -370,12 +374,16 @@ mod tests {
         let eval = |phase, number| mark(30.3, MarkKind::Eval, phase, number, None);
         marks.push(&eval(MarkPhase::Start, 303.0));
         marks.push(&eval(MarkPhase::End, 303.0));
-        assert_eq!(marks.evals.steps, [303.0]);
+        assert_eq!(marks.steps_at(&marks.evals), [303.0]);
         marks.push(&mark(31.0, MarkKind::Save, MarkPhase::Start, 9000.0, None));
-        assert_eq!((marks.step, &marks.saves.steps[..]), (Some(303.0), &[303.0][..]), "no step of this job");
+        assert_eq!(
+            (marks.step, marks.steps_at(&marks.saves)),
+            (Some(303.0), vec![303.0]),
+            "no step of this job"
+        );
         marks.push(&mark(31.0, MarkKind::Save, MarkPhase::Start, f64::NAN, None));
         marks.push(&mark(31.0, MarkKind::Eval, MarkPhase::Start, 2.0, None));
-        assert_eq!(marks.evals.steps, [303.0, 303.0]);
+        assert_eq!(marks.steps_at(&[0.1, 5.2, 30.3, 40.0]), [52.0, 303.0, 303.0]);
     }
 
     #[test]

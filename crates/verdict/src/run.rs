@@ -10,7 +10,6 @@ use crate::crew::Subject;
 use crate::gaps::Asleep;
 use crate::judge::Judge;
 use crate::live::{LiveJudge, feed};
-use crate::marks::Places;
 use crate::phrases::{counted, duration, number, size};
 use crate::roles::RoleFound;
 use crate::room::{Others, part_ranks};
@@ -247,11 +246,11 @@ impl LiveJudge {
         let mut context = self.marks.known(&self.asked);
         judge.set_resolution(self.doubt);
         let asleep = if by_steps { Asleep::default() } else { judge.skip(&self.gaps) };
-        let watched = |p: &Places| p.seconds.iter().map(|x| asleep.watched(*x)).collect();
-        let places = |p: &Places| if by_steps { p.steps.clone() } else { watched(p) };
+        let watched = |seconds: &[f64]| seconds.iter().map(|x| asleep.watched(*x)).collect();
+        let places = |seconds: &[f64]| if by_steps { self.marks.steps_at(seconds) } else { watched(seconds) };
         self.marks.place_in(&mut context, places);
         if !by_steps {
-            context.step_x = watched(&self.marks.steps);
+            context.step_x = watched(&self.marks.steps.seconds);
         }
         (judge, context, asleep)
     }
