@@ -156,12 +156,13 @@ impl LiveJudge {
         let examples = context.examples.filter(|examples| *examples >= 1.0);
         if role.get(&subject.key) == Some(&Role::Trainer) {
             let alike = self.grows_like_its_ranks(subject.key, role);
-            return Split { parts: world.max(own), own, alike, examples };
+            return Split { parts: world.max(own), own, alike, examples, workers: false };
         }
         // Those that stay beside them, or grow otherwise, belong to another loader.
         let alone = || crews.of(subject.key).map_or(1, |crew| crew.members.len());
         let workers = if subject.is_one() { alone() } else { subject.members.len() };
-        Split { parts: world * workers as f64, own, alike: !subject.is_one(), examples }
+        let alike = !subject.is_one();
+        Split { parts: world * workers as f64, own, alike, examples, workers: true }
     }
 
     /// Whether a process reads a part of each pass as others do that grow like it. One whose data are read by workers reads none,

@@ -318,7 +318,7 @@ impl Story<'_> {
             }
             Kind::Leak => SCAN,
             Kind::CacheFill if let Some(filled) = self.seen.filled => {
-                if filled.split.own > 1.5 {
+                if filled.split.workers {
                     "keep one copy for all of them (shared memory, a memory-mapped file) or keep examples encoded: a cache inside a data set is filled again in every process that reads it; fewer loader workers need less"
                 } else {
                     "keep one copy for all ranks (shared memory, a memory-mapped file) or keep examples encoded: a cache inside a data set is filled again in every process that reads it"

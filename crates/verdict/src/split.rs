@@ -23,11 +23,14 @@ pub(crate) struct Split {
     pub(crate) alike: bool,
     /// Examples of a pass, where known.
     pub(crate) examples: Option<f64>,
+    /// They are workers of a loader, and not ranks.
+    pub(crate) workers: bool,
 }
 
 impl Split {
     /// A pass that one process meets alone.
-    pub(crate) const WHOLE: Self = Self { parts: 1.0, own: 1.0, alike: false, examples: None };
+    pub(crate) const WHOLE: Self =
+        Self { parts: 1.0, own: 1.0, alike: false, examples: None, workers: false };
 
     /// Whether the curve may be such a fill, and could be told from a leak in time.
     pub(crate) fn may_fill(self) -> bool {
@@ -251,7 +254,7 @@ fn best(points: &[(f64, f64)], basis: impl Fn(f64) -> Columns, columns: usize) -
 mod tests {
     use super::*;
 
-    const FOUR: Split = Split { parts: 4.0, own: 4.0, alike: true, examples: None };
+    const FOUR: Split = Split { parts: 4.0, own: 4.0, alike: true, examples: None, workers: true };
 
     #[test]
     fn each_pass_adds_what_was_not_met_before_and_in_the_end_all_is_held() {
