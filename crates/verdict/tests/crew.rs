@@ -451,6 +451,7 @@ fn ranks_that_grow_alike_are_one_and_what_they_will_still_keep_counts() {
                 found.outcome.is == fits && (needs - 2400.0).abs() < 50.0,
                 "{passes}: {needs} {found:#?}"
             );
+            assert!(found.advice[0].starts_with("keep one copy for all ranks"), "{:?}", found.advice);
         }
     }
 }
