@@ -26,13 +26,13 @@ const MOST_WATCHED: usize = 16;
 const BEGUN: u64 = 2;
 /// All scans together may take this part of the job's time.
 const SHARE: u32 = 100;
-/// Guess of what the first scan of a process costs: a tenth of a second, 1.15 seconds for each GB while that is code and
+/// Guess of what the first scan of a process costs: a tenth of a second, one second for each GB while that is code and
 /// its small objects, and less than half for what is there beyond it. What came since the floor rose is not counted: it would be
 /// dearer to wait for each second. A helper that takes more than its share is ended by the kernel, and the next try is made when
 /// there is this many times as much.
 const GUESS: Duration = Duration::from_millis(100);
 const CODE: Bytes = Bytes::from_mib(512);
-const CODE_NS_PER_KB: u64 = 1150;
+const CODE_NS_PER_KB: u64 = 1000;
 const GUESS_NS_PER_KB: u64 = 450;
 const MORE: u32 = 2;
 /// The floor is the lowest size within so long.
@@ -337,10 +337,10 @@ mod tests {
     }
 
     #[test]
-    fn however_fast_it_leaks_it_is_looked_at_twice_within_seventy_seconds() {
+    fn however_fast_it_leaks_it_is_looked_at_twice_within_seventy_five_seconds() {
         for mib_a_second in [4, 12, 50, 150] {
             let begun = scans(|second| 300 + second * mib_a_second, 120, Duration::from_millis(80));
-            assert!(begun.len() >= 2 && begun[1] <= 70, "{mib_a_second} MiB/s: {begun:?}");
+            assert!(begun.len() >= 2 && begun[1] <= 75, "{mib_a_second} MiB/s: {begun:?}");
         }
     }
 
