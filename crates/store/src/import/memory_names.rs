@@ -41,6 +41,12 @@ const PEAK: &[&str] = &["peak", "max", "maximum", "highest"];
 const OF_GPUS: &[&str] =
     &["gpu", "cuda", "vram", "hbm", "fb_used", "nvml", "memory_allocated", "memory_reserved", "bytes_in_use"];
 
+/// Whether a name says that it is of a card.
+pub(crate) fn says_gpu(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    OF_GPUS.iter().any(|word| lower.contains(word))
+}
+
 /// Parts of names that say that it is memory, beside those.
 const HELD_BY_GPUS: &[&str] = &["mem", "vram", "hbm", "fb_used", "alloc", "reserved", "used", "in_use"];
 
@@ -179,8 +185,12 @@ fn is_held_in_stats(lower: &str) -> Option<bool> {
     of_stats.then(|| !inactive && HELD_IN_STATS.iter().any(|held| lower.ends_with(held)))
 }
 
-/// Parts of names of page cache, which nobody has to hold.
-const PAGE_CACHE: &[&str] = &["memory_cache", "page_cache", "pagecache"];
+/// Whether the words of a name are of page cache, which nobody has to hold: `memory_cache` and no `memory_cached`, which is
+/// what torch called what it reserved.
+fn is_page_cache(parts: &[&str]) -> bool {
+    let pair = |words: &[&str]| matches!(words, ["memory" | "page", "cache"]);
+    parts.contains(&"pagecache") || parts.windows(2).any(pair)
+}
 
 /// Words in names of changes, rates and files.
 const NO_LEVEL: &[&str] = &[
@@ -232,7 +242,7 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     let parts: Vec<&str> = parts(&lower).collect();
     let is = |words: &[&str]| words.iter().any(|word| parts.contains(word));
-    if has(NO_SIZE) || has(PAGE_CACHE) || is_free(name) || is(NO_LEVEL) {
+    if has(NO_SIZE) || is_free(name) || is(NO_LEVEL) {
         return None;
     }
     let peak = is(PEAK);
@@ -244,17 +254,20 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let told = unit.is_some() || has(HELD_BY_GPUS) || is(&["ram"]);
     let device = is(&["device", "dev"]) && (unit.is_some() || has(&["mem"]));
     let gpu = told && !is(&["total"]) && (is_of_nvidia_smi(&lower) || has(OF_GPUS) || torch || device);
+    if !gpu && is_page_cache(&parts) {
+        return None;
+    }
     let machine = is(&["system", "sys", "machine"]) && !has(&["proc"]);
     let (metric, rank) = if has(&["maxrss", "max_rss", "peak_rss", "vmhwm", "ru_maxrss"])
         || peak && has(&["rss", "resident"])
     {
-        (Metric::MaxRss, 6)
+        (Metric::MaxRss, PEAK_RESIDENT)
     } else if has(&["rss", "resident"]) || lower.ends_with("working set") {
         // Resident memory is a working set to Windows.
-        (Metric::Rss, 10)
+        (Metric::Rss, RESIDENT)
     } else if has(&["pss"]) {
         (Metric::PssTree, 9)
-    } else if is(&["anon"]) || has(&["private", "uss"]) && unit.is_some() {
+    } else if is(&["anon", "uss"]) || has(&["private", "uss"]) && unit.is_some() {
         (Metric::Anon, 8)
     } else if has(&["working_set", "cgroup", "container"]) && has(&["mem", "working_set"]) {
         (Metric::Cgroup, 8)
@@ -287,6 +300,20 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     };
     Some(Meaning { metric, rank, unit })
 }
+
+/// Whether a meaning comes of a name that is only given to sizes of a process (`rss`, `pss`, `anon`): nobody tells those in
+/// per cent.
+pub(crate) fn is_size_by_name(meant: &Meaning) -> bool {
+    match meant.metric {
+        Metric::Anon | Metric::PssTree => true,
+        Metric::Rss => meant.rank == RESIDENT,
+        Metric::MaxRss => meant.rank == PEAK_RESIDENT,
+        Metric::Host | Metric::Cgroup | Metric::Gpu | Metric::Other(_) => false,
+    }
+}
+
+const RESIDENT: u8 = 10;
+const PEAK_RESIDENT: u8 = 6;
 
 /// Whether a name holds counts that go beside a memory curve: tensors, objects, workers.
 pub(crate) fn count_series(name: &str) -> Option<&'static str> {

@@ -455,7 +455,7 @@ fn x_values(table: &Table, rows: &[usize], column: Option<usize>, axis: Axis) ->
 /// The columns of the parts of a process, beside that of y.
 fn parts(table: &Table, y: usize, raw: &dyn Fn(usize) -> Vec<f64>, unit: Unit) -> process_parts::Parts {
     let of = |(column, name): (usize, &String)| {
-        let part = process_parts::part_of(name, &table.names[y]).filter(|_| column != y)?;
+        let part = process_parts::part_of(name, &table.names[y], &table.names).filter(|_| column != y)?;
         let unit = numbers::unit_of_name(name).unwrap_or(unit);
         Some((part, raw(column).into_iter().map(|value| value * unit.bytes).collect()))
     };

@@ -96,13 +96,16 @@ pub(crate) fn is_size(meant: &Meaning) -> bool {
     meant.unit.is_some() || !matches!(meant.metric, Metric::Other(_))
 }
 
+/// How that begins.
+pub(crate) const NOT_READ: &str = "not read: ";
+
 /// What is said of sizes of memory that are in a file and of which no curve was made.
 pub(crate) fn unread(mut names: Vec<&str>) -> Option<String> {
     names.retain(|name| !name.is_empty());
     let more = names.len().saturating_sub(MOST_NAMED);
     names.truncate(MOST_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    (!names.is_empty()).then(|| format!("not read: `{}`{more}; --y reads one", names.join("`, `")))
+    (!names.is_empty()).then(|| format!("{NOT_READ}`{}`{more}; --y reads one", names.join("`, `")))
 }
 
 /// Names that a note has room for.

@@ -1,8 +1,8 @@
 //! Which column of a table is memory, and which says where a row stands: guessed from names and values.
 
 use super::super::memory_names::{
-    Meaning, are_alike, count_series, free_meaning, heap_series, is_now, is_other_memory, is_peak, is_total,
-    meaning,
+    Meaning, are_alike, count_series, free_meaning, heap_series, is_now, is_other_memory, is_peak,
+    is_size_by_name, is_total, meaning,
 };
 use super::super::{
     Hints, MOST_BESIDE, Missing, allocator, numbers, process_parts, time_units, times, whose,
@@ -64,11 +64,12 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
 
 /// Leaves out what is in per cent or a part of one; tells why if nothing is left.
 fn refuse_shares(table: &Table, found: &mut Vec<(usize, Meaning)>, hints: &Hints) -> Result<(), Missing> {
-    type Form = (fn(&Table, usize) -> bool, fn(&str) -> String);
-    const FORMS: [Form; 2] = [(is_per_cent, beside_per_cent), (holds_parts, below_one)];
-    for (is, why) in FORMS {
+    type Form = (fn(&Table, usize) -> bool, fn(&str) -> String, fn(&Meaning) -> bool);
+    const FORMS: [Form; 2] =
+        [(is_per_cent, beside_per_cent, is_size_by_name), (holds_parts, below_one, |_| false)];
+    for (is, why, sized) in FORMS {
         let out = |(column, meant): &(usize, Meaning)| {
-            hints.unit.is_none() && meant.unit.is_none() && is(table, *column)
+            hints.unit.is_none() && meant.unit.is_none() && !sized(meant) && is(table, *column)
         };
         let left_out = found.iter().filter(|one| out(one)).max_by_key(|(_, meant)| meant.rank);
         let left_out = left_out.map(|(column, _)| *column);
@@ -116,7 +117,7 @@ pub(super) fn unread(
     let beside = |name: &str| {
         process_parts::part(name).or(heap_series(name)).or(count_series(name)).is_some()
             || process_parts::part_beside(name).is_some()
-            || ys.iter().any(|(y, _)| process_parts::part_of(name, &table.names[*y]).is_some())
+            || ys.iter().any(|(y, _)| process_parts::part_of(name, &table.names[*y], &table.names).is_some())
             || is_bound(name)
             || is_total(name)
             || is_share(name)
