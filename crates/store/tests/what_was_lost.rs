@@ -5,7 +5,7 @@
 
 mod text;
 
-use lowtide_model::Metric;
+use lowtide_model::{Axis, Metric};
 use lowtide_store::import::left_out;
 use text::{notes, of_text, only, refused};
 
@@ -87,4 +87,62 @@ fn what_torch_cached_is_what_it_reserved() {
     });
     assert!(only(&log).series.contains_key("reserved"));
     assert!(refused(&rows("step,memory_cache_mb\n", 60, |n| format!("{n},{}", 100 + n))).contains("memory"));
+}
+
+#[test]
+fn a_number_with_a_name_of_its_own_is_no_time() {
+    for name in ["bytes_in_use", "rss"] {
+        let curve =
+            only(&rows("", 60, |n| format!("step {n} {name} {} loss 2.5", 1_500_000_256 + n * 65_000)));
+        assert_eq!((curve.y[0], curve.axis.clone()), (1_500_000_256.0, Axis::Step), "{name}");
+    }
+    for name in ["samples", "tokens", "consumed_samples:"] {
+        let curve =
+            only(&rows("", 60, |n| format!("{name} {} mem {} MB", 1_000_000_000 + n * 60_001, 3000 + n)));
+        assert_eq!(curve.axis, Axis::Sample, "{name}: {:?}", curve.notes);
+    }
+}
+
+#[test]
+fn a_heading_with_a_large_number_hides_no_times() {
+    for heading in
+        ["model: 1500000000 params loaded", "Loading 1300000000 params from ckpt", "1500000000 params"]
+    {
+        let text = rows(&format!("{heading}\n"), 60, |n| {
+            format!("put proc.rss {} {} host=a", 1_741_078_800 + 10 * n, 3_000_000_000 + 40_960_000 * n)
+        });
+        let curve = only(&text);
+        assert_eq!((curve.x[59], curve.y[0], curve.axis), (590.0, 3e9, Axis::Seconds), "{heading}");
+    }
+    let text =
+        rows("", 60, |n| format!("gpu01 {} rss {}", 1_741_078_800 + 10 * n, 3_000_000_000 + 40_960_000 * n));
+    assert_eq!(only(&text).x[59], 590.0, "who writes is no name");
+}
+
+#[test]
+fn cards_in_turn_are_as_many_as_make_the_smoothest_curves() {
+    let of_last = |rounds: u64, more: &str| {
+        let round = |n: u64| format!("22000 MiB\n20000 MiB\n{} MiB\n20000 MiB", 22_000 + 5 * n);
+        of_text(&(rows("memory.used [MiB]\n", rounds, round) + more))
+    };
+    for more in ["", "22000 MiB\n", "22000 MiB\n20000 MiB\n23500 MiB\n"] {
+        let found = of_last(300, more);
+        let moved: Vec<f64> = found.iter().map(|curve| curve.y[curve.y.len() - 1] - curve.y[0]).collect();
+        assert!(moved.len() == 4 && moved[2] > 1.4e9 && moved[0] == 0.0, "{more:?}: {moved:?}");
+    }
+    let two = of_text(&rows("memory.used [MiB]\n", 100, |n| {
+        format!("{} MiB\n{} MiB", 20_000 + n * 7 % 13, 30_000 + n * 5 % 11)
+    }));
+    assert_eq!(two.len(), 2, "noise makes no more cards");
+}
+
+#[test]
+fn a_line_of_atop_that_is_cut_hides_no_others() {
+    let row = |n: u64| {
+        let (time, pages) = (1_741_078_800 + 60 * n, 15_000_000 - 10_000 * n);
+        let head = format!("MEM gpu01 {time} 2025/03/04 09:00:00 60 4096");
+        if n == 30 { head } else { format!("{head} 32000000 {pages} 7000000 50000 100000 0 0\nSEP") }
+    };
+    let curve = only(&rows("", 60, row));
+    assert_eq!((curve.y.len(), curve.metric.clone()), (59, Metric::Host), "{:?}", curve.notes);
 }

@@ -151,10 +151,10 @@ fn gather(text: &str, hints: &Hints) -> Log {
     let mut under_epoch = None;
     let mut under_moment = None;
     let mut in_status = false;
-    let stamp = stamps::place(text).filter(|_| hints.x.is_none());
+    let stamp = stamps::find(text).filter(|_| hints.x.is_none());
     for line in text.lines().filter(|line| line.len() < 10_000) {
         let mut found = numbers::scan(line);
-        let stamped = stamp.and_then(|place| stamps::take(&mut found, place));
+        let stamped = stamp.and_then(|stamp| stamps::take(&mut found, stamp));
         if found.is_empty() {
             continue;
         }

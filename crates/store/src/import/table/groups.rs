@@ -91,9 +91,10 @@ fn parts(table: &Table, rows: &[usize], columns: &[usize]) -> Vec<(String, Vec<u
 /// Rows that share their x, parted by the column that tells them apart.
 fn by_x(table: &Table, (title, rows): (String, Vec<usize>), y: usize, place: &Place) -> Vec<Group> {
     if let Some(cards) = turns::cards(table, y).filter(|_| place.column.is_none() && title.is_empty()) {
+        let whole = turns::whole_rounds(table.rows.len(), cards);
         let card = |card: usize| Group {
             title: format!("card {} of {cards}", card + 1),
-            rows: rows.iter().copied().filter(|row| row % cards == card).collect(),
+            rows: rows.iter().copied().filter(|row| *row < whole && row % cards == card).collect(),
             note: Some(turns::note(cards)),
         };
         return (0..cards).map(card).collect();
