@@ -6,7 +6,8 @@
 mod text;
 
 use lowtide_model::{Axis, Metric};
-use lowtide_store::import::left_out;
+use lowtide_store::import::{Hints, left_out, parse};
+use std::path::Path;
 use text::{notes, of_text, only, refused};
 
 fn rows(head: &str, count: u64, row: impl Fn(u64) -> String) -> String {
@@ -145,4 +146,150 @@ fn a_line_of_atop_that_is_cut_hides_no_others() {
     };
     let curve = only(&rows("", 60, row));
     assert_eq!((curve.y.len(), curve.metric.clone()), (59, Metric::Host), "{:?}", curve.notes);
+}
+
+/// Rows of a machine of which `used` holds the page cache, which grows with what is used.
+fn machine(n: u64) -> [u64; 3] {
+    let (need, cache) = (10_000_000, 2_000_000 + 200_000 * n);
+    [need + cache, 65_000_000 - need - cache, cache]
+}
+
+#[test]
+fn one_empty_cell_does_not_turn_page_cache_into_need() {
+    for hole in [None, Some(7)] {
+        let text = rows("time,used,free,buffers,cached\n", 60, |n| {
+            let [used, free, cached] = machine(n);
+            let cached = if hole == Some(n) { String::new() } else { cached.to_string() };
+            format!("{},{used},{free},0,{cached}", 60 * n)
+        });
+        let curve = only(&text);
+        assert!(curve.y.iter().all(|y| *y == 10_240_000_000.0), "{hole:?}: {:?}", curve.y);
+    }
+    let sar = rows("Linux 3.10\n\n09:00:01 kbmemfree kbmemused %memused kbbuffers kbcached\n", 60, |n| {
+        let [used, free, cached] = machine(n);
+        let free = if n == 7 { "-".to_owned() } else { free.to_string() };
+        format!("09:{n:02}:00 {free} {used} 50 0 {cached}")
+    });
+    assert_eq!(only(&sar).y[59], 10_240_000_000.0);
+}
+
+#[test]
+fn each_machine_of_a_table_has_its_own_page_cache() {
+    let text = rows("time,host,used,free,cached\n", 60, |n| {
+        let [used, free, cached] = machine(n);
+        let time = 60 * n;
+        format!(
+            "{time},a,{used},{free},{cached}\n{time},b,{},{},{cached}",
+            20_000_000 + n,
+            100_000_000 - cached - n
+        )
+    });
+    let found = of_text(&text);
+    let last: Vec<f64> = found.iter().map(|curve| curve.y[59]).collect();
+    assert_eq!(last, [10_240_000_000.0, 20_000_059.0 * 1024.0], "{:?}", found[0].notes);
+}
+
+#[test]
+fn the_unit_that_is_asked_for_changes_only_the_unit() {
+    let text = rows("time,used,free,cached\n", 60, |n| {
+        let [used, free, cached] = machine(n);
+        format!("{},{used},{free},{cached}", 60 * n)
+    });
+    let asked = |unit: Option<&str>| {
+        let hints = Hints { unit: unit.map(str::to_owned), ..Hints::default() };
+        parse(Path::new("x.csv"), text.as_bytes(), &hints).unwrap().remove(0)
+    };
+    assert_eq!(asked(None).y[59], 10_240_000_000.0);
+    assert_eq!(asked(Some("KB")).y[59], 10_000_000_000.0);
+    assert_eq!(asked(Some("KB")).y[0], asked(Some("KB")).y[59], "the page cache is no need");
+}
+
+#[test]
+fn a_large_machine_told_in_megabytes_is_large() {
+    let text = rows("time,total,used,free,shared,cache,available\n", 60, |n| {
+        format!(
+            "{},257000,{},{},100,45000,{}",
+            60 * n,
+            12_000 + 100 * n,
+            200_000 - 100 * n,
+            243_000 - 100 * n
+        )
+    });
+    let curve = only(&text);
+    assert_eq!(curve.y[59], 19_900.0 * 1_048_576.0);
+    assert!(notes(&curve).contains("taken as MiB"), "{:?}", curve.notes);
+    let small = rows("time,total,used,free,cached\n", 60, |n| {
+        format!("{},8000000,3000000,{},1000000", 60 * n, 4_000_000 - n)
+    });
+    assert_eq!(only(&small).y[59], 3_000_000.0 * 1024.0);
+    let bytes = rows("time,total,used,free,cached\n", 60, |n| {
+        format!(
+            "{},{},{},{},4096000",
+            60 * n,
+            2_000_000 * 4096_u64,
+            1_000_000 * 4096_u64,
+            (900_000 - n) * 4096
+        )
+    });
+    assert_eq!(only(&bytes).y[59], 4_096_000_000.0);
+}
+
+#[test]
+fn bytes_in_a_name_make_no_memory() {
+    for name in ["bytes_processed", "bytes_seen", "bytes_loaded", "num_bytes_done"] {
+        let text = rows(&format!("step,loss,{name}\n"), 60, |n| format!("{n},2.5,{}", 123_456_789 * (n + 1)));
+        assert!(refused(&text).contains("no column is named after memory"), "{name}");
+        let log = rows("", 60, |n| format!("step {n} loss 2.5 {name}={}", 123_456_789 * (n + 1)));
+        assert!(refused(&log).contains("no memory curve"), "{name}");
+    }
+    for name in ["bytes_in_use", "heap_bytes_used", "mem_bytes_now", "rss_bytes_total_now"] {
+        let text = rows(&format!("step,{name}\n"), 60, |n| format!("{n},{}", 1_000_001 + n));
+        assert_eq!(only(&text).y[0], 1_000_001.0, "{name}");
+    }
+}
+
+#[test]
+fn the_memory_stats_of_torch_are_known_however_their_words_are_joined() {
+    for joint in [".", "_", "/"] {
+        let name = |stat: &str| ["cuda", stat].join("/").replace('.', joint);
+        let names = [
+            "allocated_bytes.all.current",
+            "allocated_bytes.all.allocated",
+            "allocated_bytes.all.peak",
+            "reserved_bytes.all.current",
+            "inactive_split_bytes.all.current",
+            "allocated_bytes.small_pool.current",
+        ]
+        .map(name);
+        let text = rows(&format!("step,{}\n", names.join(",")), 60, |n| {
+            format!(
+                "{n},20000000000,{},20000000000,21000000000,{},1",
+                123_456_789_000 * (n + 1),
+                1_000_000 * n
+            )
+        });
+        let curve = only(&text);
+        assert_eq!((curve.y[0], curve.y[59]), (2e10, 2e10), "{joint}: {:?}", curve.notes);
+        assert_eq!(curve.series["reserved"][59], 2.1e10, "{joint}");
+    }
+}
+
+#[test]
+fn words_that_mean_something_else_hide_no_memory() {
+    let metric =
+        |name: &str| only(&rows(&format!("step,{name}\n"), 60, |n| format!("{n},{}", 2000 + n))).metric;
+    assert_ne!(metric("dev_shm_mb"), Metric::Gpu);
+    assert_eq!(metric("device_mem_mb"), Metric::Gpu);
+    assert_eq!(metric("gpu_memory_utilization_mb"), Metric::Gpu);
+    assert_eq!(metric("net_mem_gb"), Metric::Rss);
+    assert!(
+        refused(&rows("step,gpu_memory_utilization\n", 60, |n| format!("{n},{}", 40 + n % 9)))
+            .contains("per cent")
+    );
+    assert!(refused(&rows("step,net_mb\n", 60, |n| format!("{n},{n}"))).contains("memory"));
+    for names in ["process_memory_mb,process_memory_limit_mb", "process_mem_used_mb,process_mem_limit_mb"] {
+        let curve = only(&rows(&format!("step,{names}\n"), 60, |n| format!("{n},{},8000", 2000 + n)));
+        let limit = names.contains("used").then_some(8_000_000_000);
+        assert_eq!(curve.context.limit.map(|limit| limit.0), limit, "{names}");
+    }
 }

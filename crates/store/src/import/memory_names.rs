@@ -1,6 +1,6 @@
 //! Which name means memory, of what kind, and which of several is the one to judge.
 
-use super::numbers::{BYTES, Unit, unit_of_name};
+use super::numbers::{BYTES, Unit, unit_in_name, unit_of_name};
 use super::{cgroup_files, whose};
 use lowtide_model::Metric;
 
@@ -87,7 +87,7 @@ pub(crate) fn free_meaning(name: &str) -> Option<Meaning> {
     (is_free(name) && memory && !has(NO_SIZE) && !has(&["swap", "disk"])).then_some(Meaning {
         metric,
         rank: 1,
-        unit,
+        unit: unit_in_name(name),
     })
 }
 
@@ -170,19 +170,36 @@ pub(crate) fn is_peak(name: &str) -> bool {
 const NO_SIZE: &[&str] =
     &["percent", "pct", "%", "_frac", "memory_bandwidth", "limit", "memory clock", "memorytemp"];
 
-/// What `torch.cuda.memory_stats()` tells of all its pools and of each.
-const POOLS: &[&str] = &[".all.", ".small_pool.", ".large_pool."];
+/// What `torch.cuda.memory_stats()` tells of: of these, of all its pools and of each, one of the ends. People who log it put
+/// `_` or `/` for its dots.
+const STATS: &[&str] = &[
+    "allocated.bytes",
+    "reserved.bytes",
+    "active.bytes",
+    "requested.bytes",
+    "inactive.split.bytes",
+    "inactive.split",
+    "allocation",
+    "segment",
+    "active",
+];
+const POOLS: &[&str] = &[".all", ".small.pool", ".large.pool"];
+const ENDS: &[&str] = &[".current", ".peak", ".allocated", ".freed"];
 
-/// Of those: what is held now. The others are sums since the start, peaks and parts.
-const HELD_IN_STATS: &[&str] =
-    &["allocated_bytes.all.current", "reserved_bytes.all.current", "active_bytes.all.current"];
+/// Of those: what is held now, in all pools. The others are sums since the start, peaks and parts.
+const HELD_IN_STATS: &[&str] = &["allocated.bytes", "reserved.bytes", "active.bytes"];
 
 /// Whether a name in lower case is of what is held now; none if it is not one of `torch.cuda.memory_stats()`.
 fn is_held_in_stats(lower: &str) -> Option<bool> {
-    let ends = ["current", "peak", "allocated", "freed"].iter().any(|end| lower.ends_with(end));
-    let of_stats = ends && POOLS.iter().any(|pool| lower.contains(pool));
-    let inactive = lower.contains("inactive");
-    of_stats.then(|| !inactive && HELD_IN_STATS.iter().any(|held| lower.ends_with(held)))
+    let plain = lower.replace(['_', '/'], ".");
+    let (rest, end) = ENDS.iter().find_map(|end| Some((plain.strip_suffix(end)?, *end)))?;
+    let (rest, pool) = POOLS.iter().find_map(|pool| Some((rest.strip_suffix(pool)?, *pool)))?;
+    let stat = STATS.iter().find(|stat| {
+        rest.strip_suffix(**stat)
+            .is_some_and(|before| before.is_empty() || !before.ends_with(char::is_alphanumeric))
+    })?;
+    let whole = rest.strip_suffix(stat).is_some_and(|before| !before.ends_with("inactive."));
+    Some(whole && HELD_IN_STATS.contains(stat) && pool == ".all" && end == ".current")
 }
 
 /// Whether the words of a name are of page cache, which nobody has to hold: `memory_cache` and no `memory_cached`, which is
@@ -216,7 +233,6 @@ const NO_LEVEL: &[&str] = &[
     "received",
     "rx",
     "tx",
-    "net",
     "network",
 ];
 
@@ -242,7 +258,9 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     let parts: Vec<&str> = parts(&lower).collect();
     let is = |words: &[&str]| words.iter().any(|word| parts.contains(word));
-    if has(NO_SIZE) || is_free(name) || is(NO_LEVEL) {
+    // A network moves bytes; its memory is memory.
+    let network = is(&["net"]) && !has(&["mem"]);
+    if has(NO_SIZE) || is_free(name) || is(NO_LEVEL) || network {
         return None;
     }
     let peak = is(PEAK);
@@ -252,7 +270,7 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         && (is(&["allocated", "reserved"]) || peak && is(&["active"]));
     let unit = unit_of_name(name);
     let told = unit.is_some() || has(HELD_BY_GPUS) || is(&["ram"]);
-    let device = is(&["device", "dev"]) && (unit.is_some() || has(&["mem"]));
+    let device = is(&["device"]) && (unit.is_some() || has(&["mem"]));
     let gpu = told && !is(&["total"]) && (is_of_nvidia_smi(&lower) || has(OF_GPUS) || torch || device);
     if !gpu && is_page_cache(&parts) {
         return None;
@@ -298,7 +316,7 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     } else {
         return None;
     };
-    Some(Meaning { metric, rank, unit })
+    Some(Meaning { metric, rank, unit: unit_in_name(name) })
 }
 
 /// Whether a meaning comes of a name that is only given to sizes of a process (`rss`, `pss`, `anon`): nobody tells those in

@@ -56,9 +56,10 @@ pub(crate) fn of_cells(names: Vec<String>, rows: Vec<Vec<String>>, hints: &Hints
 }
 
 fn curves(table: &Table, hints: &Hints) -> Attempt {
-    let guessed = hints.y.is_none() && hints.unit.is_none();
-    if let Some(need) = machine::with_need(table).filter(|_| guessed) {
-        let mut curves = curves_of(&need.table, &[need.y], hints)?;
+    if let Some(need) = machine::with_need(table, hints).filter(|_| hints.y.is_none()) {
+        // It is in bytes, whatever unit was asked for.
+        let in_bytes = Hints { unit: None, ..hints.clone() };
+        let mut curves = curves_of(&need.table, &[need.y], &in_bytes)?;
         for curve in &mut curves {
             // What stands beside a machine's memory is told in another unit, and in it already.
             curve.series.clear();
@@ -220,7 +221,7 @@ impl Table {
             if !self.rows.iter().any(|row| row[column].contains(',')) {
                 continue;
             }
-            let named = numbers::unit_of_name(&self.names[column]);
+            let named = numbers::unit_in_name(&self.names[column]);
             let cells = self.rows.iter().map(|row| leading_number(&row[column]));
             let cells = cells.map(|(number, rest)| (number, numbers::unit(rest).or(named)));
             let decided = locale::decide(cells, among);
@@ -358,7 +359,7 @@ fn bound(table: &Table, rows: &[usize], y: usize, unit: Unit) -> Option<f64> {
         let unit = if sized || cgroup_files::is_limit(&table.names[column]) {
             numbers::BYTES
         } else {
-            numbers::unit_of_name(&table.names[column]).unwrap_or(unit)
+            numbers::unit_in_name(&table.names[column]).unwrap_or(unit)
         };
         Some(value(&table.rows[*row][column])? * unit.bytes)
     };
@@ -376,7 +377,7 @@ fn total_column(table: &Table, y: usize) -> Option<usize> {
     let of_y = kin(&table.names[y]);
     let is_total = |name: &str| {
         let lower = name.to_ascii_lowercase();
-        (lower.contains("total") || lower.contains("limit")) && !is_sum(name)
+        lower.contains("limit") || lower.contains("total") && !is_sum(name)
     };
     let of_kin = |name: &String| is_total(name) && of_y.contains('*') && kin(name) == of_y;
     let of_cgroup =
@@ -456,7 +457,7 @@ fn x_values(table: &Table, rows: &[usize], column: Option<usize>, axis: Axis) ->
 fn parts(table: &Table, y: usize, raw: &dyn Fn(usize) -> Vec<f64>, unit: Unit) -> process_parts::Parts {
     let of = |(column, name): (usize, &String)| {
         let part = process_parts::part_of(name, &table.names[y], &table.names).filter(|_| column != y)?;
-        let unit = numbers::unit_of_name(name).unwrap_or(unit);
+        let unit = numbers::unit_in_name(name).unwrap_or(unit);
         Some((part, raw(column).into_iter().map(|value| value * unit.bytes).collect()))
     };
     table.names.iter().enumerate().filter_map(of).collect()
@@ -485,7 +486,7 @@ fn beside(
             continue;
         }
         if let Some(part) = heap_series(name).or_else(|| process_parts::part_beside(name)) {
-            let unit = numbers::unit_of_name(name).unwrap_or(unit);
+            let unit = numbers::unit_in_name(name).unwrap_or(unit);
             let values = raw(column).into_iter().map(|value| value * unit.bytes).collect();
             out.entry(part.to_owned()).or_insert(values);
         }

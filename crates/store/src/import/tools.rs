@@ -400,7 +400,7 @@ const FREE_WIDE: usize = 7;
 /// `free` prints KiB; a machine of under 4 million KiB that trains is one printed with `-m`.
 fn unit_of_free(total: Option<f64>) -> Unit {
     match total {
-        Some(total) if total < 1000.0 => Unit { bytes: 1_073_741_824.0, name: "GiB = 2^30 bytes" },
+        Some(total) if total < 1000.0 => numbers::GIB,
         Some(total) if total < 4e6 => MIB,
         Some(total) if total >= 1e10 => numbers::BYTES,
         Some(_) | None => KIB,

@@ -73,7 +73,11 @@ pub(crate) fn sum_meaning(name: &str) -> Option<Meaning> {
     let words = time_units::words(name);
     let told = unit.is_some() || words.iter().any(|word| ["mem", "memory", "ram"].contains(&word.as_str()));
     let other = words.iter().any(|word| ["swap", "virtual", "shared", "vms", "vsz"].contains(&word.as_str()));
-    (sum && only && told && !other).then_some(Meaning { metric: Metric::Rss, rank: SUM_RANK, unit })
+    (sum && only && told && !other).then_some(Meaning {
+        metric: Metric::Rss,
+        rank: SUM_RANK,
+        unit: numbers::unit_in_name(name),
+    })
 }
 
 /// A sum comes after what it is of.

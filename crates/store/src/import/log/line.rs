@@ -142,7 +142,7 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
                 point.sizes.push(size);
             } else if bare && !item.percent && !item.signed && is_total_of_memory(&name) {
                 let in_bytes = cgroup_files::is_limit(&name).then_some(numbers::BYTES);
-                point.totals.push((name, item.value, numbers::unit_of_name(&key).or(in_bytes)));
+                point.totals.push((name, item.value, numbers::unit_in_name(&key).or(in_bytes)));
             }
         }
     }
@@ -407,7 +407,7 @@ fn size_in(line: &str, item: &Found<'_>, name: &str, hints: &Hints) -> Option<Si
     }
     let key = name.rsplit(' ').next().unwrap_or(name);
     if hints.y.as_deref().is_some_and(|asked| is_named(name, asked) || is_named(key, asked)) {
-        return Some((name.to_owned(), item.value, item.unit.or_else(|| numbers::unit_of_name(key))));
+        return Some((name.to_owned(), item.value, item.unit.or_else(|| numbers::unit_in_name(key))));
     }
     if no_level::is_rate(item) || no_level::is_change(line, item) {
         return None;
@@ -444,7 +444,7 @@ fn size_in(line: &str, item: &Found<'_>, name: &str, hints: &Hints) -> Option<Si
         }
         (None, None) if key.contains(GET_INFO) => Some((name.to_owned(), item.value, Some(numbers::BYTES))),
         (None, None) if heap_series(name).is_some() || free_meaning(name).is_some() => {
-            Some((name.to_owned(), item.value, numbers::unit_of_name(key)))
+            Some((name.to_owned(), item.value, numbers::unit_in_name(key)))
         }
         _ => None,
     }

@@ -263,7 +263,7 @@ fn is_share(name: &str) -> bool {
     let lower = last.to_ascii_lowercase();
     let util = |word: &str| matches!(word, "util" | "utilization" | "utilisation");
     let says_so = ["percent", "pct", "%"].iter().any(|word| lower.contains(word))
-        || time_units::words(last).iter().any(|word| util(word));
+        || numbers::unit_of_name(last).is_none() && time_units::words(last).iter().any(|word| util(word));
     let memory = ["mem", "ram", "swap"].iter().any(|word| lower.contains(word));
     (says_so && memory)
         || matches!(last, "system/memory" | "system.memory")
