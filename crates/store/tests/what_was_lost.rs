@@ -293,3 +293,94 @@ fn words_that_mean_something_else_hide_no_memory() {
         assert_eq!(curve.context.limit.map(|limit| limit.0), limit, "{names}");
     }
 }
+
+/// The answer of Prometheus that holds these series: a name, more labels, and the values.
+fn answer(series: &[(&str, &str, Vec<(u64, u64)>)]) -> String {
+    let one = |(name, labels, values): &(&str, &str, Vec<(u64, u64)>)| {
+        let values: Vec<String> = values.iter().map(|(at, value)| format!("[{at}, \"{value}\"]")).collect();
+        format!(r#"{{"metric": {{"__name__": "{name}"{labels}}}, "values": [{}]}}"#, values.join(", "))
+    };
+    let series: Vec<String> = series.iter().map(one).collect();
+    format!(r#"{{"status": "success", "data": {{"result": [{}]}}}}"#, series.join(", "))
+}
+
+fn minutes(count: u64, value: impl Fn(u64) -> u64) -> Vec<(u64, u64)> {
+    (0..count).map(|n| (1_741_078_800 + 60 * n, value(n))).collect()
+}
+
+#[test]
+fn free_memory_with_page_cache_is_not_said_to_lack_it() {
+    let curve = only(&answer(&[
+        ("node_memory_MemFree_bytes", "", minutes(60, |n| (40 - n / 2) << 30)),
+        ("node_memory_Cached_bytes", "", minutes(60, |n| (10 + n / 2) << 30)),
+        ("node_memory_MemTotal_bytes", "", minutes(60, |_| 64 << 30)),
+    ]));
+    assert_eq!(curve.y[59], curve.y[0]);
+    assert!(notes(&curve).contains("counts as free"), "{:?}", curve.notes);
+    assert!(!notes(&curve).contains("falls when files are read"), "{:?}", curve.notes);
+}
+
+#[test]
+fn page_cache_that_lacks_a_point_is_still_page_cache() {
+    let usage = || minutes(60, |n| 5_000_000_000 + 100_000_000 * n);
+    let cache = || minutes(60, |n| 1_000_000_000 + 100_000_000 * n);
+    let with = |cache: Vec<(u64, u64)>| {
+        let labels = r#", "pod": "t-0""#;
+        let series =
+            [("container_memory_usage_bytes", labels, usage()), ("container_memory_cache", labels, cache)];
+        only(&answer(&series))
+    };
+    for gone in [0, 30, 59] {
+        let mut cache = cache();
+        cache.remove(gone);
+        let curve = with(cache);
+        let anon: Vec<f64> = curve.series["anon"].iter().copied().filter(|anon| anon.is_finite()).collect();
+        assert!(anon.len() >= 59 && anon[1..].iter().all(|anon| *anon - 4e9 <= 1e8), "{gone}: {anon:?}");
+    }
+    let curve = with(cache()[..20].to_vec());
+    assert!(!curve.series.contains_key("anon"));
+    assert!(notes(&curve).contains("told at other times"), "{:?}", curve.notes);
+}
+
+#[test]
+fn the_limit_of_a_pod_is_found_among_thousands() {
+    let pods: Vec<String> = (0..2000).map(|pod| format!(r#", "pod": "p-{pod}", "node": "n""#)).collect();
+    let mut series = Vec::new();
+    for (number, pod) in pods.iter().enumerate() {
+        series.push(("container_memory_usage_bytes", pod.as_str(), minutes(3, |n| 1_000_000_000 + n)));
+        let limit = 2_000_000_000 + number as u64;
+        series.push(("container_spec_memory_limit_bytes", pod.as_str(), minutes(3, |_| limit)));
+    }
+    let found = of_text(&answer(&series));
+    let limits: Vec<u64> = found.iter().filter_map(|curve| Some(curve.context.limit?.0)).collect();
+    assert_eq!(limits, (0..2000).map(|pod| 2_000_000_000 + pod).collect::<Vec<u64>>());
+}
+
+#[test]
+fn rows_of_free_may_have_a_time_before_them() {
+    for before in ["2025-03-04 09:00:{} ", "09:00:{} ", "gpu01: "] {
+        let text = rows("", 60, |n| {
+            let before = before.replace("{}", &format!("{n:02}"));
+            format!(
+                "{before}Mem: 257000 {} {} 100 45000 {}",
+                12_000 + 50 * n,
+                200_000 - 50 * n,
+                243_000 - 50 * n
+            )
+        });
+        let curve = only(&text);
+        assert_eq!((curve.metric.clone(), curve.y[59]), (Metric::Host, 16_950.0 * 1_048_576.0), "{before}");
+    }
+}
+
+#[test]
+fn records_within_records_are_found_behind_any_heading() {
+    for heading in ["", "loading\n"] {
+        let config = rows(heading, 40, |n| format!("{{\"config\": {n}}}"));
+        let text = rows(&config, 60, |n| {
+            format!(r#"{{"step": {n}, "mem": {{"gpu": {}}}}}"#, (200 + n) * 100_000_000)
+        });
+        let curve = only(&text);
+        assert_eq!((curve.metric.clone(), curve.y[59]), (Metric::Gpu, 25.9e9), "{heading:?}");
+    }
+}

@@ -32,11 +32,36 @@ pub(crate) fn part(name: &str) -> Option<&'static str> {
     PARTS.iter().find(|(start, _)| plain.contains(start)).map(|(_, part)| *part)
 }
 
-/// The part of a container or a cgroup that a column beside what is in use of it is of: its page cache. A program's own
-/// cache is called so as well, and is its need: `names`, those of all columns, have to say that it is about a container.
-pub(crate) fn part_of(name: &str, of: &str, names: &[String]) -> Option<&'static str> {
-    let whose = || is_usage(of) || is_usage_in_bytes(of) && in_bytes(name) && names.iter().any(is_container);
-    part(name).or_else(|| (is_cache(name) && whose()).then_some("cache"))
+/// What the names of a table's columns say of parts.
+pub(crate) struct Columns {
+    parts: Vec<Option<&'static str>>,
+    caches: Vec<bool>,
+    /// One of them names containers.
+    of_containers: bool,
+}
+
+impl Columns {
+    pub(crate) fn of(names: &[String]) -> Self {
+        Self {
+            parts: names.iter().map(|name| part(name)).collect(),
+            caches: names.iter().map(|name| is_cache(name)).collect(),
+            of_containers: names.iter().any(|name| is_container(name)),
+        }
+    }
+
+    /// The parts that stand beside what the column `of` tells, with their columns. Beside what a container has in use that is
+    /// its page cache, too. A program's own cache is called so as well, and is its need: names have to say that it is about
+    /// a container.
+    pub(crate) fn beside(&self, of: usize, names: &[String]) -> Vec<(usize, &'static str)> {
+        let usage = is_usage(&names[of]);
+        let in_bytes_too = self.of_containers && is_usage_in_bytes(&names[of]);
+        let cache = |column: usize| {
+            let its = || usage || in_bytes_too && in_bytes(&names[column]);
+            (self.caches[column] && its()).then_some("cache")
+        };
+        let part = |column: usize| Some((column, self.parts[column].or_else(|| cache(column))?));
+        (0..names.len()).filter(|column| *column != of).filter_map(part).collect()
+    }
 }
 
 /// Words of what the kernel charges page cache to.
@@ -66,7 +91,7 @@ fn in_bytes(name: &str) -> bool {
 }
 
 /// Whether a column names a container: `pod`, `container_name`.
-fn is_container(name: &String) -> bool {
+fn is_container(name: &str) -> bool {
     let words = time_units::words(name);
     let plain = |word: &str| CONTAINERS.contains(&word) || ["name", "id"].contains(&word);
     words.iter().any(|word| CONTAINERS.contains(&word.as_str())) && words.iter().all(|word| plain(word))

@@ -42,7 +42,7 @@ const MEASURES: &[&str] = &[
 ];
 
 /// The words of a name that say whose it is.
-fn subject(name: &str) -> Vec<String> {
+pub(crate) fn subject(name: &str) -> Vec<String> {
     let mut words = time_units::words(name);
     words.retain(|word| !MEASURES.contains(&word.as_str()) && numbers::unit(word).is_none());
     words

@@ -9,6 +9,7 @@ use super::super::{
 };
 use super::{Table, measured, nameless, x_values};
 use lowtide_model::{Axis, Metric};
+use std::collections::BTreeSet;
 
 /// The columns to judge: the one asked for, else the best named; several where a column is a run (W&B), and beside it
 /// GPU memory, which grows for reasons of its own.
@@ -84,10 +85,11 @@ fn refuse_shares(table: &Table, found: &mut Vec<(usize, Meaning)>, hints: &Hints
 /// Sorts columns by how well they do: what is there now before a peak of the same, the whole before its parts.
 fn best_first(table: &Table, found: &mut [(usize, Meaning)]) {
     let name = |column: usize| table.names[column].as_str();
-    let nows: Vec<&str> = found.iter().map(|(column, _)| name(*column)).filter(|name| is_now(name)).collect();
-    let peak = |name: &str| is_peak(name) && nows.iter().any(|now| whose::of_the_same(name, now));
+    let nows = found.iter().map(|(column, _)| name(*column)).filter(|name| is_now(name));
+    let nows: BTreeSet<Vec<String>> = nows.map(whose::subject).collect();
+    let peak = |name: &str| is_peak(name) && nows.contains(&whose::subject(name));
     let part = |name: &str| process_parts::part(name).is_some();
-    found.sort_by_key(|(column, meant)| {
+    found.sort_by_cached_key(|(column, meant)| {
         let name = name(*column);
         (peak(name), std::cmp::Reverse(meant.rank), part(name), *column)
     });
@@ -117,7 +119,6 @@ pub(super) fn unread(
     let beside = |name: &str| {
         process_parts::part(name).or(heap_series(name)).or(count_series(name)).is_some()
             || process_parts::part_beside(name).is_some()
-            || ys.iter().any(|(y, _)| process_parts::part_of(name, &table.names[*y], &table.names).is_some())
             || is_bound(name)
             || is_total(name)
             || is_share(name)
@@ -128,7 +129,10 @@ pub(super) fn unread(
             || table.holds_sizes(column)
             || is_other_memory(name) && numbers::unit_of_name(name).is_some()
     };
+    let parts = ys.iter().flat_map(|(y, _)| table.parts().beside(*y, &table.names));
+    let parts: BTreeSet<usize> = parts.map(|(column, _)| column).collect();
     let left = (0..table.names.len())
+        .filter(|column| !parts.contains(column))
         .filter(|column| ys.iter().all(|(y, _)| y != column) && x.column != Some(*column))
         .filter(|column| !beside(&table.names[*column]) && table.share_of_sizes(*column) >= 0.5)
         .filter(|column| memory(*column));

@@ -96,7 +96,7 @@ pub(super) fn with_need(table: &Table, hints: &Hints) -> Option<Needed> {
     let mut written = table.written.clone();
     written.resize(names.len(), None);
     let rows = rows.collect();
-    let table_of_need = Table { names, rows, written, named_again: table.named_again.clone() };
+    let table_of_need = Table { written, ..Table::new(names, rows, table.named_again.clone()) };
     let meant = Meaning { metric: Metric::Host, rank: 4, unit: Some(BYTES) };
     let note = format!("{}; all of them taken as {}, {how}", need.note, unit.name);
     Some(Needed { table: table_of_need, y: (table.names.len(), meant), note })
