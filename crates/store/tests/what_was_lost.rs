@@ -95,7 +95,7 @@ fn a_number_with_a_name_of_its_own_is_no_time() {
     for name in ["bytes_in_use", "rss"] {
         let curve =
             only(&rows("", 60, |n| format!("step {n} {name} {} loss 2.5", 1_500_000_256 + n * 65_000)));
-        assert_eq!((curve.y[0], curve.axis.clone()), (1_500_000_256.0, Axis::Step), "{name}");
+        assert_eq!((curve.y[0], curve.axis), (1_500_000_256.0, Axis::Step), "{name}");
     }
     for name in ["samples", "tokens", "consumed_samples:"] {
         let curve =
@@ -294,9 +294,12 @@ fn words_that_mean_something_else_hide_no_memory() {
     }
 }
 
-/// The answer of Prometheus that holds these series: a name, more labels, and the values.
-fn answer(series: &[(&str, &str, Vec<(u64, u64)>)]) -> String {
-    let one = |(name, labels, values): &(&str, &str, Vec<(u64, u64)>)| {
+/// A name, more labels, and the values.
+type Series<'a> = (&'a str, &'a str, Vec<(u64, u64)>);
+
+/// The answer of Prometheus that holds these series.
+fn answer(series: &[Series<'_>]) -> String {
+    let one = |(name, labels, values): &Series<'_>| {
         let values: Vec<String> = values.iter().map(|(at, value)| format!("[{at}, \"{value}\"]")).collect();
         format!(r#"{{"metric": {{"__name__": "{name}"{labels}}}, "values": [{}]}}"#, values.join(", "))
     };

@@ -236,6 +236,14 @@ const NO_LEVEL: &[&str] = &[
     "network",
 ];
 
+/// Whether a name in lower case is of what is told of memory and is no size, or of changes, rates and files.
+fn tells_no_level(lower: &str) -> bool {
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    let is = |words: &[&str]| parts(lower).any(|part| words.contains(&part));
+    // A network moves bytes; its memory is memory.
+    has(NO_SIZE) || is(NO_LEVEL) || is(&["net"]) && !has(&["mem"])
+}
+
 /// The meaning of a name in lower case that one program alone writes: what it tells and is no memory is none.
 fn meaning_to_its_writer(lower: &str) -> Result<Option<Meaning>, NoWriterKnown> {
     if let Some(file) = cgroup_files::file(lower) {
@@ -249,6 +257,19 @@ fn meaning_to_its_writer(lower: &str) -> Result<Option<Meaning>, NoWriterKnown> 
 /// A name is anybody's.
 struct NoWriterKnown;
 
+/// Whether a name in lower case is of a card's memory.
+fn is_of_gpu(lower: &str, unit: Option<Unit>) -> bool {
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    let is = |words: &[&str]| parts(lower).any(|part| words.contains(&part));
+    // What Transformers and its kin log beside `memory/max_allocated` is of the card too.
+    let torch = has(&["mem"])
+        && !has(&["heap", "cpu", "host"])
+        && (is(&["allocated", "reserved"]) || is(PEAK) && is(&["active"]));
+    let told = unit.is_some() || has(HELD_BY_GPUS) || is(&["ram"]);
+    let device = is(&["device"]) && (unit.is_some() || has(&["mem"]));
+    told && !is(&["total"]) && (is_of_nvidia_smi(lower) || has(OF_GPUS) || torch || device)
+}
+
 /// The meaning of a column, key or tag; `None` when it is not about memory.
 pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let lower = name.to_ascii_lowercase();
@@ -258,20 +279,12 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     let parts: Vec<&str> = parts(&lower).collect();
     let is = |words: &[&str]| words.iter().any(|word| parts.contains(word));
-    // A network moves bytes; its memory is memory.
-    let network = is(&["net"]) && !has(&["mem"]);
-    if has(NO_SIZE) || is_free(name) || is(NO_LEVEL) || network {
+    if is_free(name) || tells_no_level(&lower) {
         return None;
     }
     let peak = is(PEAK);
-    // What Transformers and its kin log beside `memory/max_allocated` is of the card too.
-    let torch = has(&["mem"])
-        && !has(&["heap", "cpu", "host"])
-        && (is(&["allocated", "reserved"]) || peak && is(&["active"]));
     let unit = unit_of_name(name);
-    let told = unit.is_some() || has(HELD_BY_GPUS) || is(&["ram"]);
-    let device = is(&["device"]) && (unit.is_some() || has(&["mem"]));
-    let gpu = told && !is(&["total"]) && (is_of_nvidia_smi(&lower) || has(OF_GPUS) || torch || device);
+    let gpu = is_of_gpu(&lower, unit);
     if !gpu && is_page_cache(&parts) {
         return None;
     }

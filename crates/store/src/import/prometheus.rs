@@ -156,8 +156,11 @@ fn is_told_better(one: &Value, all: &All<'_>) -> bool {
 
 /// All series by name and by their other labels: an answer holds thousands.
 struct All<'a> {
-    of: BTreeMap<&'a str, BTreeMap<Vec<(&'a str, &'a str)>, &'a Value>>,
+    of: BTreeMap<&'a str, BTreeMap<Labels<'a>, &'a Value>>,
 }
+
+/// Names and values, in the order of the names.
+type Labels<'a> = Vec<(&'a str, &'a str)>;
 
 impl<'a> All<'a> {
     fn of(series: &'a [Value]) -> Self {
@@ -175,9 +178,9 @@ impl<'a> All<'a> {
 }
 
 /// The labels that are not the name, in one order.
-fn other_labels(series: &Value) -> Vec<(&str, &str)> {
+fn other_labels(series: &Value) -> Labels<'_> {
     let known = labels(series).into_iter().flatten().filter(|(key, _)| *key != "__name__");
-    let mut out: Vec<(&str, &str)> =
+    let mut out: Labels<'_> =
         known.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default())).collect();
     out.sort_unstable();
     out
