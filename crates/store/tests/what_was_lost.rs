@@ -387,3 +387,69 @@ fn records_within_records_are_found_behind_any_heading() {
         assert_eq!((curve.metric.clone(), curve.y[59]), (Metric::Gpu, 25.9e9), "{heading:?}");
     }
 }
+
+#[test]
+fn the_machines_memory_is_judged_beside_a_card_whichever_comes_first() {
+    for names in ["sys.gpu.0.used_memory,sys.ram.used", "sys.ram.used,sys.gpu.0.used_memory"] {
+        let text = rows(&format!("step,{names}\n"), 60, |n| {
+            let (card, ram) = (20_000_000_000_u64, 30_000_000_000 + 100_000_000 * n);
+            if names.starts_with("sys.gpu") {
+                format!("{n},{card},{ram}")
+            } else {
+                format!("{n},{ram},{card}")
+            }
+        });
+        let found = of_text(&text);
+        let metrics: Vec<&Metric> = found.iter().map(|curve| &curve.metric).collect();
+        assert_eq!(metrics, [&Metric::Host, &Metric::Gpu], "{names}");
+    }
+}
+
+#[test]
+fn a_unit_in_brackets_counts_wherever_it_stands() {
+    for (name, unit) in [
+        ("host/memory_used (GiB)/mean", 1_073_741_824.0),
+        ("cuda:0/memory_used (MiB)/mean", 1_048_576.0),
+        ("mem [kB] now", 1e3),
+    ] {
+        let curve = only(&rows(&format!("step,{name}\n"), 60, |n| format!("{n},{}.5", 30 + n)));
+        assert_eq!(curve.y[0], 30.5 * unit, "{name}");
+    }
+    let rocm = rows("timestamp,device,VRAM Total Memory (B),VRAM Total Used Memory (B)\n", 60, |n| {
+        let time = 1_741_078_800 + 5 * n;
+        format!(
+            "{time},card0,68702699520,20000000000\n{time},card1,68702699520,{}",
+            20_000_000_000 + 50_000_000 * n
+        )
+    });
+    let found = of_text(&rocm);
+    let last: Vec<f64> = found.iter().map(|curve| curve.y[59]).collect();
+    assert_eq!((last, found[0].metric.clone()), (vec![2e10, 22.95e9], Metric::Gpu));
+}
+
+#[test]
+fn what_a_program_writes_over_its_table_hides_no_names() {
+    let head = "\"Dstat 0.7.4 CSV output\"\n\"Author:\",\"Dag Wieers\",,,,\"URL:\",\"http://dag.wieers.com\"\n\
+                \"system\",\"memory usage\",,,,\"total cpu usage\",\n\
+                \"time\",\"used\",\"free\",\"buff\",\"cach\",\"usr\",\"sys\"\n";
+    let text = rows(head, 60, |n| {
+        let (used, free) = (12_000_000_000 + 200_000_000 * n, 40_000_000_000 - 300_000_000 * n);
+        format!(
+            "\"04-03 09:00:{n:02}\",{used}.0,{free}.0,100000000.0,{}.0,50.0,3.0",
+            10_000_000_000 + 100_000_000 * n
+        )
+    });
+    let curve = only(&text);
+    assert_eq!((curve.metric.clone(), curve.y[59] - curve.y[0]), (Metric::Host, 11.8e9), "{:?}", curve.notes);
+}
+
+#[test]
+fn a_table_of_many_runs_costs_no_more_than_its_cells() {
+    let columns = |row: &dyn Fn(usize) -> String| (0..1000).map(row).collect::<Vec<_>>().join(",");
+    let names = columns(&|run| format!("run-{run} - gpu_mem_current_mb,run-{run} - gpu_mem_peak_mb"));
+    let text = rows(&format!("step,{names}\n"), 5, |n| format!("{n},{}", columns(&|_| format!("{n},{n}"))));
+    let (sender, done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(of_text(&text).len()));
+    // Each held against each it took more than a minute, without optimisation.
+    assert_eq!(done.recv_timeout(std::time::Duration::from_secs(40)), Ok(1000));
+}

@@ -267,7 +267,9 @@ fn is_of_gpu(lower: &str, unit: Option<Unit>) -> bool {
         && (is(&["allocated", "reserved"]) || is(PEAK) && is(&["active"]));
     let told = unit.is_some() || has(HELD_BY_GPUS) || is(&["ram"]);
     let device = is(&["device"]) && (unit.is_some() || has(&["mem"]));
-    told && !is(&["total"]) && (is_of_nvidia_smi(lower) || has(OF_GPUS) || torch || device)
+    // What is in use in all, as rocm-smi says, is no total.
+    let total = is(&["total"]) && !is(&["used"]);
+    told && !total && (is_of_nvidia_smi(lower) || has(OF_GPUS) || torch || device)
 }
 
 /// The meaning of a column, key or tag; `None` when it is not about memory.

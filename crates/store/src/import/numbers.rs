@@ -69,7 +69,17 @@ pub(crate) fn unit_of_name(name: &str) -> Option<Unit> {
 pub(crate) fn unit_in_name(name: &str) -> Option<Unit> {
     let bytes = |word: &str| word.eq_ignore_ascii_case("bytes");
     let says_bytes = || name.split(|c: char| !c.is_ascii_alphanumeric()).any(bytes);
-    unit_of_name(name).or_else(|| says_bytes().then_some(BYTES))
+    unit_of_name(name).or_else(|| unit_in_brackets(name)).or_else(|| says_bytes().then_some(BYTES))
+}
+
+/// The unit that stands in brackets within a name: `host/memory_used (GiB)/mean`, `VRAM Total Used Memory (B)`.
+fn unit_in_brackets(name: &str) -> Option<Unit> {
+    let inside = |part: &str| {
+        let word = &part[..part.find([')', ']'])?];
+        // A lone letter is anything, but for `B`.
+        unit(word).filter(|_| word.len() > 1 || word == "B")
+    };
+    name.split(['(', '[']).skip(1).find_map(inside)
 }
 
 /// A process that is looked at holds more.

@@ -162,6 +162,7 @@ fn separators(lines: &[&str]) -> Vec<Option<char>> {
 
 fn table(lines: &[&str], parted: Option<char>) -> Result<Table, String> {
     let lines = without_comments(lines, parted);
+    let lines = parted.map_or(lines, |parted| without_preamble(lines, parted));
     let head: Vec<Vec<String>> = lines.iter().take(SNIFFED).map(|line| fields(line, parted)).collect();
     let width = head.get(1).or_else(|| head.first()).map_or(0, Vec::len);
     let even = head.iter().filter(|row| row.len() == width).count();
@@ -200,6 +201,19 @@ fn without_comments<'a, 'b>(lines: &'a [&'b str], parted: Option<char>) -> &'a [
     let width = fields(plain, parted).len();
     let is_comment = |line: &&&str| line.starts_with('#') && fields(line, parted).len() != width;
     &lines[lines.iter().take_while(is_comment).count()..]
+}
+
+/// The lines without what stands over the names of the columns, where the first is no row of the table: `dstat --output`
+/// writes who made it. The names are right above the first row with numbers.
+fn without_preamble<'a, 'b>(lines: &'a [&'b str], parted: char) -> &'a [&'b str] {
+    let head: Vec<Vec<String>> = lines.iter().take(SNIFFED).map(|line| fields(line, Some(parted))).collect();
+    let Some(width) = head.last().map(Vec::len).filter(|width| *width > 1 && head[0].len() != *width) else {
+        return lines;
+    };
+    let is_row = |row: &Vec<String>| row.len() == width && row.iter().any(|cell| value(cell).is_some());
+    let first = head.iter().position(is_row).and_then(|row| row.checked_sub(1));
+    let names = first.filter(|names| head[*names].len() == width);
+    names.map_or(lines, |names| &lines[names..])
 }
 
 /// The fields of a line, quotes as RFC 4180 has them.

@@ -91,7 +91,9 @@ fn best_first(table: &Table, found: &mut [(usize, Meaning)]) {
     let part = |name: &str| process_parts::part(name).is_some();
     found.sort_by_cached_key(|(column, meant)| {
         let name = name(*column);
-        (peak(name), std::cmp::Reverse(meant.rank), part(name), *column)
+        // Beside the machine's memory a card has a curve of its own, and not the other way round.
+        let machine = meant.metric == Metric::Host;
+        (peak(name), std::cmp::Reverse(meant.rank), !machine, part(name), *column)
     });
 }
 

@@ -85,8 +85,9 @@ pub(super) struct Needed {
 pub(super) fn with_need(table: &Table, hints: &Hints) -> Option<Needed> {
     let columns = parts(table)?;
     let need = need(table, &columns, &rows_of_each(table, &columns, hints))?;
-    let (unit, how) = unit(table, &columns, hints);
-    let told = |value: &Option<f64>| value.map_or(String::new(), |value| format!("{}", value * unit.bytes));
+    let unit = unit(table, &columns, hints);
+    let bytes = unit.map_or(1.0, |(unit, _)| unit.bytes);
+    let told = |value: &Option<f64>| value.map_or(String::new(), |value| format!("{}", value * bytes));
     let rows = table.rows.iter().enumerate().map(|(at, row)| {
         let all = need.total.as_ref().map(|total| told(&total[at]));
         row.iter().cloned().chain([told(&need.values[at])]).chain(all).collect()
@@ -98,7 +99,10 @@ pub(super) fn with_need(table: &Table, hints: &Hints) -> Option<Needed> {
     let rows = rows.collect();
     let table_of_need = Table { written, ..Table::new(names, rows, table.named_again.clone()) };
     let meant = Meaning { metric: Metric::Host, rank: 4, unit: Some(BYTES) };
-    let note = format!("{}; all of them taken as {}, {how}", need.note, unit.name);
+    let note = match unit {
+        Some((unit, how)) => format!("{}; all of them taken as {}, {how}", need.note, unit.name),
+        None => need.note,
+    };
     Some(Needed { table: table_of_need, y: (table.names.len(), meant), note })
 }
 
@@ -141,27 +145,28 @@ fn rows_of_each(table: &Table, columns: &BTreeMap<Part, usize>, hints: &Hints) -
     parted.unwrap_or_default().into_iter().map(|group| group.rows).collect()
 }
 
-/// The unit of all parts: as asked, in the cells, in a name, the kernel's, or by how large the largest is.
-fn unit(table: &Table, columns: &BTreeMap<Part, usize>, hints: &Hints) -> (Unit, &'static str) {
+/// The unit of all parts: as asked, in a name, the kernel's, or by how large the largest is; `None` where the cells say it.
+fn unit(table: &Table, columns: &BTreeMap<Part, usize>, hints: &Hints) -> Option<(Unit, &'static str)> {
     let names = || columns.values().map(|column| table.names[*column].as_str());
     let of_kernel = |name: &str| name.to_ascii_lowercase().starts_with("kb") || name.starts_with("[MEM]");
     if columns.values().any(|column| table.holds_sizes(*column)) {
-        return (BYTES, "from the units in the cells");
+        return None;
     }
     if let Some(unit) = hints.unit.as_deref().and_then(numbers::unit) {
-        return (unit, "as asked");
+        return Some((unit, "as asked"));
     }
     if let Some(unit) = names().find_map(numbers::unit_in_name) {
-        return (unit, "by a name");
+        return Some((unit, "by a name"));
     }
     if names().any(of_kernel) {
-        return (KIB, "as the kernel counts");
+        return Some((KIB, "as the kernel counts"));
     }
     let cells = |column: &usize| {
         let column = *column;
         table.rows.iter().filter_map(move |row| measured(&row[column]))
     };
-    (numbers::guess_of_machine(&columns.values().flat_map(cells).collect::<Vec<_>>()), numbers::BY_SIZE)
+    let all: Vec<f64> = columns.values().flat_map(cells).collect();
+    Some((numbers::guess_of_machine(&all), numbers::BY_SIZE))
 }
 
 /// The numbers of one row.
