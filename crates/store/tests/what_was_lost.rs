@@ -453,3 +453,30 @@ fn a_table_of_many_runs_costs_no_more_than_its_cells() {
     // Each held against each it took more than a minute, without optimisation.
     assert_eq!(done.recv_timeout(std::time::Duration::from_secs(40)), Ok(1000));
 }
+
+#[test]
+fn the_heap_of_a_process_is_judged_beside_cards() {
+    for heap in ["heap_used_mb", "traced_mb", "used_mb", "memUsed", "phys_footprint", "WorkingSet64"] {
+        let text =
+            rows(&format!("step,gpu_mem_mb,{heap}\n"), 60, |n| format!("{n},20000,{}", 3000 + 100 * n));
+        let found = of_text(&text);
+        let grows: Vec<bool> = found.iter().map(|curve| curve.y[59] > curve.y[0]).collect();
+        assert!(grows.len() == 2 && grows.contains(&true), "{heap}: {grows:?}");
+        assert!(found.iter().all(|curve| curve.metric != Metric::Gpu || curve.series.is_empty()), "{heap}");
+    }
+    let log = rows("", 60, |n| format!("step {n} gpu_mem 20000 MB heap_used {} MB", 3000 + 100 * n));
+    assert_eq!(of_text(&log).len(), 2);
+    let part = only(&rows("step,rss_mb,heap_used_mb\n", 60, |n| format!("{n},{},{}", 9000 + n, 3000 + n)));
+    assert!(part.series.contains_key("heap_used"), "beside the process it is a part of it");
+}
+
+#[test]
+fn sizes_that_are_not_judged_are_named() {
+    for name in ["buffer_mb", "replay_buffer_gb", "vms_mb", "mem_cached", "used"] {
+        let text = rows(&format!("step,rss_mb,{name}\n"), 60, |n| format!("{n},9000,{}", 3_000_000 + n));
+        let curve = only(&text);
+        assert!(left_out(&curve).is_some_and(|note| note.contains(name)), "{name}: {:?}", curve.notes);
+    }
+    let text = rows("step,rss_mb,read_mb,net_mb\n", 60, |n| format!("{n},9000,{n},{n}"));
+    assert_eq!(left_out(&only(&text)), None, "what counts is no memory");
+}

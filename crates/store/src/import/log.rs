@@ -345,7 +345,11 @@ fn add_others<'a>(judged: &mut Vec<&'a str>, told: impl Iterator<Item = &'a str>
     let mut others: Vec<(&str, Meaning)> =
         told.filter(|name| !judged.contains(name)).filter_map(meant).collect();
     others.sort_by_key(|(_, meant)| std::cmp::Reverse(meant.rank));
-    for (name, meant) in others {
+    let is_card = |name: &&str| meaning(name).is_some_and(|meant| meant.metric == Metric::Gpu);
+    let process = others.iter().find(|(name, meant)| whose::is_beside_cards(name, meant));
+    let process = process.map(|(name, _)| *name).filter(|_| judged.iter().all(is_card));
+    judged.extend(process);
+    for (name, meant) in others.into_iter().filter(|(name, _)| Some(*name) != process) {
         if judged.len() <= MOST_BESIDE && whose::is_of_another(name, &meant, judged) {
             judged.push(name);
         }

@@ -236,10 +236,11 @@ const NO_LEVEL: &[&str] = &[
     "network",
 ];
 
-/// Whether a name in lower case is of what is told of memory and is no size, or of changes, rates and files.
-fn tells_no_level(lower: &str) -> bool {
+/// Whether a name is of what is told of memory and is no size, or of changes, rates and files.
+pub(crate) fn tells_no_level(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    let is = |words: &[&str]| parts(lower).any(|part| words.contains(&part));
+    let is = |words: &[&str]| parts(&lower).any(|part| words.contains(&part));
     // A network moves bytes; its memory is memory.
     has(NO_SIZE) || is(NO_LEVEL) || is(&["net"]) && !has(&["mem"])
 }
@@ -256,6 +257,19 @@ fn meaning_to_its_writer(lower: &str) -> Result<Option<Meaning>, NoWriterKnown> 
 
 /// A name is anybody's.
 struct NoWriterKnown;
+
+/// What resident memory is to Windows: `Working Set`, and `WorkingSet64` in PowerShell.
+fn is_working_set(lower: &str) -> bool {
+    let plain: String = lower.chars().filter(char::is_ascii_alphabetic).collect();
+    plain.ends_with("workingset")
+}
+
+/// Whether a name says in camelCase that it is of memory in use: `memUsed`, `ramUsage`.
+fn is_camel_case_memory(name: &str) -> bool {
+    let words = super::time_units::words(name);
+    let is = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
+    is(&["mem", "ram"]) && is(&["used", "usage"])
+}
 
 /// Whether a name in lower case is of a card's memory.
 fn is_of_gpu(lower: &str, unit: Option<Unit>) -> bool {
@@ -295,8 +309,7 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         || peak && has(&["rss", "resident"])
     {
         (Metric::MaxRss, PEAK_RESIDENT)
-    } else if has(&["rss", "resident"]) || lower.ends_with("working set") {
-        // Resident memory is a working set to Windows.
+    } else if has(&["rss", "resident"]) || is_working_set(&lower) {
         (Metric::Rss, RESIDENT)
     } else if has(&["pss"]) {
         (Metric::PssTree, 9)
@@ -317,7 +330,10 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         (Metric::Host, 4)
     } else if peak && (has(&["memory", "mem_"]) || is(&["mem", "ram"])) {
         (Metric::MaxRss, 5)
-    } else if has(&["memory", "mem_", "speicher", "mémoire"]) || is(&["mem", "ram"]) || lower.ends_with("mem")
+    } else if has(&["memory", "mem_", "speicher", "mémoire"])
+        || is(&["mem", "ram", "footprint"])
+        || lower.ends_with("mem")
+        || is_camel_case_memory(name)
     {
         (Metric::Rss, 7)
     } else if has(&["heap"]) || is(&["used", "usage"]) {

@@ -3,7 +3,7 @@
 //! A file that tells of several has a curve for each: who reads only the first passes a leak of the others over. Two sizes
 //! of the same one (resident and virtual, now and peak) are one.
 
-use super::memory_names::{Meaning, is_peak, meaning};
+use super::memory_names::{Meaning, heap_series, is_peak, meaning};
 use super::{numbers, time_units};
 use lowtide_model::Metric;
 
@@ -93,6 +93,12 @@ pub(crate) fn is_of_another(name: &str, meant: &Meaning, judged: &[&str]) -> boo
     let process = is_size(meant) && is_of_process(name) && meant.metric != Metric::Host;
     let siblings = by_unit_alone(name) && judged.first().is_some_and(|best| by_unit_alone(best));
     is_other && !is_peak(name) && (process || siblings)
+}
+
+/// Whether a name is of what a process holds, where all that is judged is of cards: its heap is then part of nothing else.
+pub(crate) fn is_beside_cards(name: &str, meant: &Meaning) -> bool {
+    let held = meant.rank > BY_UNIT && is_size(meant) || heap_series(name) == Some("heap_used");
+    held && meant.metric != Metric::Gpu && !is_peak(name)
 }
 
 /// Whether a name is of a size of memory: `cpu_usage` may as well be a share.

@@ -2,7 +2,7 @@
 
 use super::super::memory_names::{
     Meaning, are_alike, count_series, free_meaning, heap_series, is_now, is_other_memory, is_peak,
-    is_size_by_name, is_total, meaning,
+    is_size_by_name, is_total, meaning, tells_no_level,
 };
 use super::super::{
     Hints, MOST_BESIDE, Missing, allocator, numbers, process_parts, time_units, times, whose,
@@ -48,6 +48,7 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
     let beside_reserved = allocator::peak_of_use(&table.names[best.0], names);
     let mut gpus = 0;
     let mut judged: Vec<&str> = Vec::new();
+    let mut cards_alone = !runs && found.first().is_some_and(|(_, meant)| meant.metric == Metric::Gpu);
     found.retain(|(column, meant)| {
         let name = &table.names[*column];
         let of_runs = runs && meant.rank == best.1 && name.contains(" - ");
@@ -56,6 +57,9 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
         let gpu = !kin && meant.metric == Metric::Gpu && now;
         gpus += usize::from(gpu);
         let another = !runs && whose::is_of_another(name, meant, &judged);
+        let of_process = cards_alone && whose::is_beside_cards(name, meant);
+        cards_alone &= !of_process;
+        let another = another || of_process;
         let kept = kin || gpu && gpus <= MOST_BESIDE || another && judged.len() <= MOST_BESIDE;
         judged.extend(kept.then_some(name.as_str()));
         kept
@@ -111,6 +115,9 @@ fn meaning_in(table: &Table, column: usize) -> Option<Meaning> {
     meaning_among(&table.names, column).or_else(sum)
 }
 
+/// A number above is no share of anything, and more than most counts.
+const NO_SHARE: f64 = 1e6;
+
 /// What has to be said of columns of memory that are neither judged nor stand beside what is.
 pub(super) fn unread(
     table: &Table,
@@ -127,9 +134,13 @@ pub(super) fn unread(
     };
     let memory = |column: usize| {
         let name = &table.names[column];
-        meaning_in(table, column).or_else(|| free_meaning(name)).is_some_and(|meant| whose::is_size(&meant))
+        let large =
+            || table.rows.iter().filter_map(|row| measured(&row[column])).any(|value| value > NO_SHARE);
+        let size = |meant: &Meaning| whose::is_size(meant) || large();
+        meaning_in(table, column).or_else(|| free_meaning(name)).as_ref().is_some_and(size)
             || table.holds_sizes(column)
-            || is_other_memory(name) && numbers::unit_of_name(name).is_some()
+            || is_other_memory(name) && name.to_ascii_lowercase().contains("mem")
+            || numbers::unit_of_name(name).is_some() && !tells_no_level(name)
     };
     let parts = ys.iter().flat_map(|(y, _)| table.parts().beside(*y, &table.names));
     let parts: BTreeSet<usize> = parts.map(|(column, _)| column).collect();
