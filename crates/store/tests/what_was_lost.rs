@@ -480,3 +480,28 @@ fn sizes_that_are_not_judged_are_named() {
     let text = rows("step,rss_mb,read_mb,net_mb\n", 60, |n| format!("{n},9000,{n},{n}"));
     assert_eq!(left_out(&only(&text)), None, "what counts is no memory");
 }
+
+#[test]
+fn a_log_tells_of_sums_and_of_what_it_does_not_judge() {
+    let text = |name: &str| {
+        rows("", 60, |n| format!(r#"{{"step": {n}, "rss_mb": 9000, "{name}": {}}}"#, 10_000 + 100 * n))
+    };
+    let found = of_text(&text("tree_total_mb"));
+    assert_eq!(found.iter().map(|curve| curve.y[59] - curve.y[0]).fold(0.0, f64::max), 5.9e9);
+    assert_eq!(
+        of_text(&rows("", 60, |n| format!("step {n} mem_used_total=64000MB mem_used={}MB", 20_000 + n)))
+            .len(),
+        1
+    );
+    for name in ["swap_mb", "replay_buffer_mb"] {
+        let curve = only(&text(name));
+        assert!(left_out(&curve).is_some_and(|note| note.contains(name)), "{name}: {:?}", curve.notes);
+    }
+    for name in ["read_mb", "mem_delta_mb", "mem_total_mb"] {
+        assert_eq!(left_out(&only(&text(name))), None, "{name}");
+    }
+    let log = rows("", 60, |n| {
+        format!(r#"{{"step": {n}, "gpu_mem_mb": 20000, "memUsed": {}}}"#, 3_000_000 + 100_000 * n)
+    });
+    assert_eq!(of_text(&log).len(), 2);
+}

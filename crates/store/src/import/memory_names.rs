@@ -264,11 +264,10 @@ fn is_working_set(lower: &str) -> bool {
     plain.ends_with("workingset")
 }
 
-/// Whether a name says in camelCase that it is of memory in use: `memUsed`, `ramUsage`.
-fn is_camel_case_memory(name: &str) -> bool {
-    let words = super::time_units::words(name);
-    let is = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
-    is(&["mem", "ram"]) && is(&["used", "usage"])
+/// Whether a word says alone that it is of memory in use: `memUsed`, `ramUsage`, `usedmem`.
+fn is_memory_in_use(word: &str) -> bool {
+    let other = |state: &&str| word.strip_suffix(*state).or_else(|| word.strip_prefix(*state));
+    ["used", "usage"].iter().filter_map(other).any(|other| ["mem", "ram"].contains(&other))
 }
 
 /// Whether a name in lower case is of a card's memory.
@@ -333,7 +332,7 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     } else if has(&["memory", "mem_", "speicher", "mémoire"])
         || is(&["mem", "ram", "footprint"])
         || lower.ends_with("mem")
-        || is_camel_case_memory(name)
+        || parts.iter().any(|part| is_memory_in_use(part))
     {
         (Metric::Rss, 7)
     } else if has(&["heap"]) || is(&["used", "usage"]) {

@@ -26,7 +26,7 @@ const SNIFFED: usize = 64;
 const MOST_SERIES: usize = 16;
 
 /// Series beside a curve that are parts of it where it is of a process.
-const PROCESS_PARTS: &[&str] = &["heap_used", "heap_total", "anon", "file", "shmem", "swap", "pss", "uss"];
+const HEAPS: &[&str] = &["heap_used", "heap_total"];
 
 /// What tools write where there is nothing.
 const VOID: &[&str] = &["", "n/a", "-", "--", "none", "null", "nan", "not supported", "not found"];
@@ -388,8 +388,8 @@ fn curve(
     let y = y.into_iter().map(|value| value * unit.bytes).collect();
     let mut series = beside(table, (column, place.column), &raw, unit);
     let metric = meant.metric.clone();
-    // The parts of a process are none of a card's memory.
-    series.retain(|name, _| metric != Metric::Gpu || !PROCESS_PARTS.contains(&name.as_str()));
+    // The heap of a process is no part of a card's memory.
+    series.retain(|name, _| metric != Metric::Gpu || !HEAPS.contains(&name.as_str()));
     let parts = parts(table, column, &raw, unit);
     let mut out = Curve { axis: place.axis, x, y, metric, series, notes, ..Curve::default() };
     process_parts::tell(&mut out, &table.names[column], parts);

@@ -3,7 +3,7 @@
 //! A file that tells of several has a curve for each: who reads only the first passes a leak of the others over. Two sizes
 //! of the same one (resident and virtual, now and peak) are one.
 
-use super::memory_names::{Meaning, heap_series, is_peak, meaning};
+use super::memory_names::{Meaning, heap_series, is_peak, is_total, meaning};
 use super::{numbers, time_units};
 use lowtide_model::Metric;
 
@@ -78,6 +78,11 @@ pub(crate) fn sum_meaning(name: &str) -> Option<Meaning> {
         rank: SUM_RANK,
         unit: numbers::unit_in_name(name),
     })
+}
+
+/// The same, where the name alone says that it is no total of the machine: `tree_total_mb`, and no `total_mb`.
+pub(crate) fn sum_of_processes(name: &str) -> Option<Meaning> {
+    sum_meaning(name).filter(|_| !is_total(name))
 }
 
 /// A sum comes after what it is of.
