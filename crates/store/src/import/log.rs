@@ -345,9 +345,9 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
 
 /// Whether a name of a sum never moves: then it is a total of which something is in use.
 fn is_still_sum(points: &[Point], name: &str) -> bool {
-    let values: Vec<f64> =
-        points.iter().filter_map(|point| size_of(point, name)).map(|(_, value, _)| *value).collect();
-    meaning(name).is_none() && whose::sum_of_processes(name).is_some() && super::constant(&values).is_some()
+    let is_sum = meaning(name).is_none() && whose::sum_of_processes(name).is_some();
+    let values = || points.iter().filter_map(|point| size_of(point, name)).map(|(_, value, _)| *value);
+    is_sum && super::constant(&values().collect::<Vec<f64>>()).is_some()
 }
 
 /// Adds the names of other processes, cards and sums than those that are judged already, the best first.

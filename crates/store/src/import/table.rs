@@ -185,7 +185,15 @@ fn table(lines: &[&str], parted: Option<char>) -> Result<Table, String> {
     if rows.is_empty() {
         return Err("it has names but no rows".to_owned());
     }
-    let names = if named { first } else { vec![String::new(); width] };
+    let mut names = if named { first } else { vec![String::new(); width] };
+    for at in 1..names.len() {
+        // `memory.used [MiB]`, parted by the blank within.
+        if names[at].starts_with(['[', '('])
+            && numbers::unit(names[at].trim_matches(['[', ']', '(', ')'])).is_some()
+        {
+            names[at - 1] = format!("{} {}", names[at - 1], names[at]);
+        }
+    }
     let mut table = Table::new(names, rows, named_again);
     table.read_numbers(if parted == Some(';') { Among::Semicolons } else { Among::Columns });
     // Without names every column has to be numbers, or any text with commas would be a table.
