@@ -207,7 +207,8 @@ fn cache_of(one: &Value, all: &All<'_>) -> Option<Cache> {
 
 /// The values told at these times, or shortly before: two series of one query may lack a point each.
 fn at_times(x: &[f64], at: &[f64], y: &[f64]) -> Vec<f64> {
-    let usual = (x[x.len() - 1] - x[0]) / (x.len().max(2) - 1) as f64;
+    let length = x.first().zip(x.last()).map_or(0.0, |(first, last)| last - first);
+    let usual = length / (x.len().max(2) - 1) as f64;
     let value = |x: &f64| {
         let before = at.partition_point(|at| at <= x).checked_sub(1);
         before.filter(|before| x - at[*before] <= usual * MOST_MISSED).map_or(f64::NAN, |before| y[before])
