@@ -87,6 +87,17 @@ fn a_curve_of_which_only_changes_are_known_passes_no_gate_on_its_level() {
 }
 
 #[test]
+fn a_gate_that_passes_says_what_it_did_not_look_at() {
+    let stage = Stage::new();
+    let rows: String = (0..60).map(|n| format!("{n},{},{}.2,20000\n", 50 + n % 7, 3 + n / 5)).collect();
+    let file = stage.path("shares.csv");
+    std::fs::write(&file, format!("timestamp,cpu,mem,gpu_mem_mb\n{rows}")).unwrap();
+    let (code, said, _) = check(&stage, &[&file.display().to_string(), "--no-leak"]);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(code == 0 && said.contains("not read: `mem`"), "{said}");
+}
+
+#[test]
 fn a_level_that_stayed_counts_at_every_step_of_its_stay() {
     let stage = Stage::new();
     let file = stage.path("rests.tide");

@@ -11,6 +11,7 @@ use crate::failure::{COULD_NOT, Failure};
 use crate::render::{self, Console};
 use lowtide_model::{Axis, Bytes, Exit, Recording};
 use lowtide_run::{Finished, JobSpec, Terminal};
+use lowtide_store::import::left_out;
 use lowtide_verdict::{Fits, Group, Point, Trace, Verdict, summarize};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -151,7 +152,10 @@ fn of_answer(args: &GateArgs, answer: &Answer, failures: &mut Vec<Failure>) -> V
     let mut gates = Vec::new();
     for (gate, found) in set.into_iter().filter_map(|(gate, found)| Some((gate, found?))) {
         match found {
-            Ok((says, text)) => gates.push(Gate { flag: gate.to_owned(), file: file.clone(), says, text }),
+            Ok((says, text)) => {
+                let text = format!("{text}{}", passed_over(answer, says));
+                gates.push(Gate { flag: gate.to_owned(), file: file.clone(), says, text });
+            }
             Err(failure) => {
                 gates.push(could_not(gate, file, &failure));
                 failures.push(failure);
@@ -159,6 +163,16 @@ fn of_answer(args: &GateArgs, answer: &Answer, failures: &mut Vec<Failure>) -> V
         }
     }
     gates
+}
+
+/// What a gate that passes did not look at, or it would pass a leak there over in silence.
+fn passed_over(answer: &Answer, says: Says) -> String {
+    match &answer.subject.what {
+        What::Curve(curve) if says == Says::Pass => {
+            left_out(curve).map_or(String::new(), |note| format!("; {note}"))
+        }
+        What::Curve(_) | What::Recording(_) => String::new(),
+    }
 }
 
 /// Any leak counts, also one of a process beside the trainer.

@@ -98,7 +98,11 @@ fn unread(points: &[Point], names: &[String]) -> Option<String> {
     }
     let beside = |name: &str| process_parts::part(name).or(heap_series(name)).is_some() || is_total(name);
     let memory = |name: &str| meant(name).is_some_and(|meant| whose::is_size(&meant));
-    lines.retain(|name, count| *count * 2 >= points.len() && memory(name) && !beside(name));
+    lines.retain(|name, _| memory(name) && !is_still_sum(points, name));
+    for name in points.iter().flat_map(|point| &point.others) {
+        *lines.entry(name).or_default() += 1;
+    }
+    lines.retain(|name, count| *count * 2 >= points.len() && !beside(name));
     whose::unread(lines.into_keys().filter(|name| names.iter().all(|judged| judged != name)).collect())
 }
 
@@ -151,10 +155,10 @@ fn gather(text: &str, hints: &Hints) -> Log {
     let mut under_epoch = None;
     let mut under_moment = None;
     let mut in_status = false;
-    let stamp = stamps::place(text).filter(|_| hints.x.is_none());
+    let stamp = stamps::find(text).filter(|_| hints.x.is_none());
     for line in text.lines().filter(|line| line.len() < 10_000) {
         let mut found = numbers::scan(line);
-        let stamped = stamp.and_then(|place| stamps::take(&mut found, place));
+        let stamped = stamp.and_then(|stamp| stamps::take(&mut found, stamp));
         if found.is_empty() {
             continue;
         }
@@ -333,19 +337,30 @@ fn names_to_judge(points: &[Point], hints: &Hints) -> Result<Vec<String>, Missin
     };
     let alike = |name: &str| best.is_some_and(|best| are_alike(best, name));
     let mut judged: Vec<&str> = best.into_iter().collect();
-    let told = lines.keys().copied().filter(|name| Some(*name) != best);
+    let told = lines.keys().copied().filter(|name| Some(*name) != best && !is_still_sum(points, name));
     judged.extend(told.clone().filter(|name| gpu(name) || alike(name)).take(MOST_BESIDE));
     add_others(&mut judged, told);
     Ok(judged.into_iter().map(str::to_owned).collect())
 }
 
+/// Whether a name of a sum never moves: then it is a total of which something is in use.
+fn is_still_sum(points: &[Point], name: &str) -> bool {
+    let is_sum = meaning(name).is_none() && whose::sum_of_processes(name).is_some();
+    let values = || points.iter().filter_map(|point| size_of(point, name)).map(|(_, value, _)| *value);
+    is_sum && super::constant(&values().collect::<Vec<f64>>()).is_some()
+}
+
 /// Adds the names of other processes, cards and sums than those that are judged already, the best first.
 fn add_others<'a>(judged: &mut Vec<&'a str>, told: impl Iterator<Item = &'a str>) {
-    let meant = |name| Some((name, meaning(name)?));
+    let meant = |name| Some((name, meaning(name).or_else(|| whose::sum_of_processes(name))?));
     let mut others: Vec<(&str, Meaning)> =
         told.filter(|name| !judged.contains(name)).filter_map(meant).collect();
     others.sort_by_key(|(_, meant)| std::cmp::Reverse(meant.rank));
-    for (name, meant) in others {
+    let is_card = |name: &&str| meaning(name).is_some_and(|meant| meant.metric == Metric::Gpu);
+    let process = others.iter().find(|(name, meant)| whose::is_beside_cards(name, meant));
+    let process = process.map(|(name, _)| *name).filter(|_| judged.iter().all(is_card));
+    judged.extend(process);
+    for (name, meant) in others.into_iter().filter(|(name, _)| Some(*name) != process) {
         if judged.len() <= MOST_BESIDE && whose::is_of_another(name, &meant, judged) {
             judged.push(name);
         }
@@ -353,7 +368,7 @@ fn add_others<'a>(judged: &mut Vec<&'a str>, told: impl Iterator<Item = &'a str>
 }
 
 fn meant(name: &str) -> Option<Meaning> {
-    meaning(name).or_else(|| free_meaning(name))
+    meaning(name).or_else(|| whose::sum_of_processes(name)).or_else(|| free_meaning(name))
 }
 
 /// Sizes without step or time are a curve only where a program printed them, all in one form.

@@ -1,6 +1,6 @@
 //! Which name means memory, of what kind, and which of several is the one to judge.
 
-use super::numbers::{BYTES, Unit, unit_of_name};
+use super::numbers::{BYTES, Unit, unit_in_name, unit_of_name};
 use super::{cgroup_files, whose};
 use lowtide_model::Metric;
 
@@ -40,6 +40,12 @@ const PEAK: &[&str] = &["peak", "max", "maximum", "highest"];
 /// --query-gpu=memory.used`.
 const OF_GPUS: &[&str] =
     &["gpu", "cuda", "vram", "hbm", "fb_used", "nvml", "memory_allocated", "memory_reserved", "bytes_in_use"];
+
+/// Whether a name says that it is of a card.
+pub(crate) fn says_gpu(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    OF_GPUS.iter().any(|word| lower.contains(word))
+}
 
 /// Parts of names that say that it is memory, beside those.
 const HELD_BY_GPUS: &[&str] = &["mem", "vram", "hbm", "fb_used", "alloc", "reserved", "used", "in_use"];
@@ -81,7 +87,7 @@ pub(crate) fn free_meaning(name: &str) -> Option<Meaning> {
     (is_free(name) && memory && !has(NO_SIZE) && !has(&["swap", "disk"])).then_some(Meaning {
         metric,
         rank: 1,
-        unit,
+        unit: unit_in_name(name),
     })
 }
 
@@ -164,23 +170,44 @@ pub(crate) fn is_peak(name: &str) -> bool {
 const NO_SIZE: &[&str] =
     &["percent", "pct", "%", "_frac", "memory_bandwidth", "limit", "memory clock", "memorytemp"];
 
-/// What `torch.cuda.memory_stats()` tells of all its pools and of each.
-const POOLS: &[&str] = &[".all.", ".small_pool.", ".large_pool."];
+/// What `torch.cuda.memory_stats()` tells of: of these, of all its pools and of each, one of the ends. People who log it put
+/// `_` or `/` for its dots.
+const STATS: &[&str] = &[
+    "allocated.bytes",
+    "reserved.bytes",
+    "active.bytes",
+    "requested.bytes",
+    "inactive.split.bytes",
+    "inactive.split",
+    "allocation",
+    "segment",
+    "active",
+];
+const POOLS: &[&str] = &[".all", ".small.pool", ".large.pool"];
+const ENDS: &[&str] = &[".current", ".peak", ".allocated", ".freed"];
 
-/// Of those: what is held now. The others are sums since the start, peaks and parts.
-const HELD_IN_STATS: &[&str] =
-    &["allocated_bytes.all.current", "reserved_bytes.all.current", "active_bytes.all.current"];
+/// Of those: what is held now, in all pools. The others are sums since the start, peaks and parts.
+const HELD_IN_STATS: &[&str] = &["allocated.bytes", "reserved.bytes", "active.bytes"];
 
 /// Whether a name in lower case is of what is held now; none if it is not one of `torch.cuda.memory_stats()`.
 fn is_held_in_stats(lower: &str) -> Option<bool> {
-    let ends = ["current", "peak", "allocated", "freed"].iter().any(|end| lower.ends_with(end));
-    let of_stats = ends && POOLS.iter().any(|pool| lower.contains(pool));
-    let inactive = lower.contains("inactive");
-    of_stats.then(|| !inactive && HELD_IN_STATS.iter().any(|held| lower.ends_with(held)))
+    let plain = lower.replace(['_', '/'], ".");
+    let (rest, end) = ENDS.iter().find_map(|end| Some((plain.strip_suffix(end)?, *end)))?;
+    let (rest, pool) = POOLS.iter().find_map(|pool| Some((rest.strip_suffix(pool)?, *pool)))?;
+    let stat = STATS.iter().find(|stat| {
+        rest.strip_suffix(**stat)
+            .is_some_and(|before| before.is_empty() || !before.ends_with(char::is_alphanumeric))
+    })?;
+    let whole = rest.strip_suffix(stat).is_some_and(|before| !before.ends_with("inactive."));
+    Some(whole && HELD_IN_STATS.contains(stat) && pool == ".all" && end == ".current")
 }
 
-/// Parts of names of page cache, which nobody has to hold.
-const PAGE_CACHE: &[&str] = &["memory_cache", "page_cache", "pagecache"];
+/// Whether the words of a name are of page cache, which nobody has to hold: `memory_cache` and no `memory_cached`, which is
+/// what torch called what it reserved.
+fn is_page_cache(parts: &[&str]) -> bool {
+    let pair = |words: &[&str]| matches!(words, ["memory" | "page", "cache"]);
+    parts.contains(&"pagecache") || parts.windows(2).any(pair)
+}
 
 /// Words in names of changes, rates and files.
 const NO_LEVEL: &[&str] = &[
@@ -206,9 +233,17 @@ const NO_LEVEL: &[&str] = &[
     "received",
     "rx",
     "tx",
-    "net",
     "network",
 ];
+
+/// Whether a name is of what is told of memory and is no size, or of changes, rates and files.
+pub(crate) fn tells_no_level(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    let is = |words: &[&str]| parts(&lower).any(|part| words.contains(&part));
+    // A network moves bytes; its memory is memory.
+    has(NO_SIZE) || is(NO_LEVEL) || is(&["net"]) && !has(&["mem"])
+}
 
 /// The meaning of a name in lower case that one program alone writes: what it tells and is no memory is none.
 fn meaning_to_its_writer(lower: &str) -> Result<Option<Meaning>, NoWriterKnown> {
@@ -223,6 +258,33 @@ fn meaning_to_its_writer(lower: &str) -> Result<Option<Meaning>, NoWriterKnown> 
 /// A name is anybody's.
 struct NoWriterKnown;
 
+/// What resident memory is to Windows: `Working Set`, and `WorkingSet64` in PowerShell.
+fn is_working_set(lower: &str) -> bool {
+    let plain: String = lower.chars().filter(char::is_ascii_alphabetic).collect();
+    plain.ends_with("workingset")
+}
+
+/// Whether a word says alone that it is of memory in use: `memUsed`, `ramUsage`, `usedmem`.
+fn is_memory_in_use(word: &str) -> bool {
+    let other = |state: &&str| word.strip_suffix(*state).or_else(|| word.strip_prefix(*state));
+    ["used", "usage"].iter().filter_map(other).any(|other| ["mem", "ram"].contains(&other))
+}
+
+/// Whether a name in lower case is of a card's memory.
+fn is_of_gpu(lower: &str, unit: Option<Unit>) -> bool {
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    let is = |words: &[&str]| parts(lower).any(|part| words.contains(&part));
+    // What Transformers and its kin log beside `memory/max_allocated` is of the card too.
+    let torch = has(&["mem"])
+        && !has(&["heap", "cpu", "host"])
+        && (is(&["allocated", "reserved"]) || is(PEAK) && is(&["active"]));
+    let told = unit.is_some() || has(HELD_BY_GPUS) || is(&["ram"]);
+    let device = is(&["device"]) && (unit.is_some() || has(&["mem"]));
+    // What is in use in all, as rocm-smi says, is no total.
+    let total = is(&["total"]) && !is(&["used"]);
+    told && !total && (is_of_nvidia_smi(lower) || has(OF_GPUS) || torch || device)
+}
+
 /// The meaning of a column, key or tag; `None` when it is not about memory.
 pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let lower = name.to_ascii_lowercase();
@@ -232,29 +294,25 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     let parts: Vec<&str> = parts(&lower).collect();
     let is = |words: &[&str]| words.iter().any(|word| parts.contains(word));
-    if has(NO_SIZE) || has(PAGE_CACHE) || is_free(name) || is(NO_LEVEL) {
+    if is_free(name) || tells_no_level(&lower) {
         return None;
     }
     let peak = is(PEAK);
-    // What Transformers and its kin log beside `memory/max_allocated` is of the card too.
-    let torch = has(&["mem"])
-        && !has(&["heap", "cpu", "host"])
-        && (is(&["allocated", "reserved"]) || peak && is(&["active"]));
     let unit = unit_of_name(name);
-    let told = unit.is_some() || has(HELD_BY_GPUS) || is(&["ram"]);
-    let device = is(&["device", "dev"]) && (unit.is_some() || has(&["mem"]));
-    let gpu = told && !is(&["total"]) && (is_of_nvidia_smi(&lower) || has(OF_GPUS) || torch || device);
+    let gpu = is_of_gpu(&lower, unit);
+    if !gpu && is_page_cache(&parts) {
+        return None;
+    }
     let machine = is(&["system", "sys", "machine"]) && !has(&["proc"]);
     let (metric, rank) = if has(&["maxrss", "max_rss", "peak_rss", "vmhwm", "ru_maxrss"])
         || peak && has(&["rss", "resident"])
     {
-        (Metric::MaxRss, 6)
-    } else if has(&["rss", "resident"]) || lower.ends_with("working set") {
-        // Resident memory is a working set to Windows.
-        (Metric::Rss, 10)
+        (Metric::MaxRss, PEAK_RESIDENT)
+    } else if has(&["rss", "resident"]) || is_working_set(&lower) {
+        (Metric::Rss, RESIDENT)
     } else if has(&["pss"]) {
         (Metric::PssTree, 9)
-    } else if is(&["anon"]) || has(&["private", "uss"]) && unit.is_some() {
+    } else if is(&["anon", "uss"]) || has(&["private", "uss"]) && unit.is_some() {
         (Metric::Anon, 8)
     } else if has(&["working_set", "cgroup", "container"]) && has(&["mem", "working_set"]) {
         (Metric::Cgroup, 8)
@@ -271,7 +329,10 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         (Metric::Host, 4)
     } else if peak && (has(&["memory", "mem_"]) || is(&["mem", "ram"])) {
         (Metric::MaxRss, 5)
-    } else if has(&["memory", "mem_", "speicher", "mémoire"]) || is(&["mem", "ram"]) || lower.ends_with("mem")
+    } else if has(&["memory", "mem_", "speicher", "mémoire"])
+        || is(&["mem", "ram", "footprint"])
+        || lower.ends_with("mem")
+        || parts.iter().any(|part| is_memory_in_use(part))
     {
         (Metric::Rss, 7)
     } else if has(&["heap"]) || is(&["used", "usage"]) {
@@ -285,8 +346,22 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     } else {
         return None;
     };
-    Some(Meaning { metric, rank, unit })
+    Some(Meaning { metric, rank, unit: unit_in_name(name) })
 }
+
+/// Whether a meaning comes of a name that is only given to sizes of a process (`rss`, `pss`, `anon`): nobody tells those in
+/// per cent.
+pub(crate) fn is_size_by_name(meant: &Meaning) -> bool {
+    match meant.metric {
+        Metric::Anon | Metric::PssTree => true,
+        Metric::Rss => meant.rank == RESIDENT,
+        Metric::MaxRss => meant.rank == PEAK_RESIDENT,
+        Metric::Host | Metric::Cgroup | Metric::Gpu | Metric::Other(_) => false,
+    }
+}
+
+const RESIDENT: u8 = 10;
+const PEAK_RESIDENT: u8 = 6;
 
 /// Whether a name holds counts that go beside a memory curve: tensors, objects, workers.
 pub(crate) fn count_series(name: &str) -> Option<&'static str> {

@@ -125,6 +125,11 @@ pub enum ImportError {
     },
 }
 
+/// What was said of sizes of memory beside a curve that no curve was made of: who passes the curve passes nothing of them.
+pub fn left_out(curve: &Curve) -> Option<&str> {
+    curve.notes.iter().find(|note| note.starts_with(whose::NOT_READ)).map(String::as_str)
+}
+
 /// Reads every memory curve of a file: one a run, process, container or GPU.
 pub fn read(path: &Path, hints: &Hints) -> Result<Vec<Curve>, ImportError> {
     let failed = |source| ImportError::Io { path: path.to_owned(), source };

@@ -39,6 +39,7 @@ const UNITS: &[(&str, f64, &str)] = &[
 
 pub(crate) const KIB: Unit = Unit { bytes: 1024.0, name: "KiB = 2^10 bytes" };
 pub(crate) const MIB: Unit = Unit { bytes: 1_048_576.0, name: "MiB = 2^20 bytes" };
+pub(crate) const GIB: Unit = Unit { bytes: 1_073_741_824.0, name: "GiB = 2^30 bytes" };
 pub(crate) const MB: Unit = Unit { bytes: 1e6, name: "MB = 10^6 bytes" };
 pub(crate) const GB: Unit = Unit { bytes: 1e9, name: "GB = 10^9 bytes" };
 pub(crate) const BYTES: Unit = Unit { bytes: 1.0, name: "bytes" };
@@ -61,12 +62,24 @@ pub(crate) fn unit_of_name(name: &str) -> Option<Unit> {
         .iter()
         .find(|tail| name.ends_with(**tail))
         .and_then(|tail| unit(tail))
-        .or_else(|| says_bytes(name).then_some(BYTES))
 }
 
-/// Whether one of the words of a name is bytes: `bytes_in_use`, `heap_bytes_used`.
-fn says_bytes(name: &str) -> bool {
-    name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word.eq_ignore_ascii_case("bytes"))
+/// The same of a name that means memory, also where bytes are not its last word: `bytes_in_use`, `heap_bytes_used`. That is
+/// no reason to take a name for memory: `bytes_processed` counts.
+pub(crate) fn unit_in_name(name: &str) -> Option<Unit> {
+    let bytes = |word: &str| word.eq_ignore_ascii_case("bytes");
+    let says_bytes = || name.split(|c: char| !c.is_ascii_alphanumeric()).any(bytes);
+    unit_of_name(name).or_else(|| unit_in_brackets(name)).or_else(|| says_bytes().then_some(BYTES))
+}
+
+/// The unit that stands in brackets within a name: `host/memory_used (GiB)/mean`, `VRAM Total Used Memory (B)`.
+fn unit_in_brackets(name: &str) -> Option<Unit> {
+    let inside = |part: &str| {
+        let word = &part[..part.find([')', ']'])?];
+        // A lone letter is anything, but for `B`.
+        unit(word).filter(|_| word.len() > 1 || word == "B")
+    };
+    name.split(['(', '[']).skip(1).find_map(inside)
 }
 
 /// A process that is looked at holds more.
@@ -88,6 +101,18 @@ pub(crate) fn guess(values: &[f64]) -> Unit {
         middle if middle >= 1e9 || (middle >= LEAST_BYTES && in_blocks(&known)) => BYTES,
         middle if middle >= 1e5 => KIB,
         _ => MB,
+    }
+}
+
+/// The unit of all parts of a machine's memory, by the largest: `free` prints KiB, and a machine of under 4 million of them
+/// that trains is one told in MiB. Bytes come in pages.
+pub(crate) fn guess_of_machine(parts: &[f64]) -> Unit {
+    let known: Vec<f64> = parts.iter().copied().filter(|value| value.is_finite()).collect();
+    match known.iter().copied().fold(0.0, f64::max) {
+        largest if largest < 1000.0 => GIB,
+        largest if largest < 4e6 => MIB,
+        largest if largest >= 1e10 || largest >= 1e9 && in_blocks(&known) => BYTES,
+        _ => KIB,
     }
 }
 

@@ -2,12 +2,14 @@
 
 /// Whether used and free together stand still where the cache does not: then used holds the cache.
 pub(crate) fn is_in_used(used: &[f64], free: &[f64], cache: &[f64]) -> bool {
-    let sum =
-        |values: [&[f64]; 2]| -> Vec<f64> { values[0].iter().zip(values[1]).map(|(a, b)| a + b).collect() };
-    let whole = sum([used, free]);
-    let with_cache = sum([&whole, cache]);
-    let fits = used.iter().zip(cache).all(|(used, cache)| used >= cache);
-    fits && spread(&whole) * STILL < spread(&with_cache)
+    // A row with a hole tells nothing.
+    let rows = used.iter().zip(free).zip(cache).map(|((used, free), cache)| (*used, *free, *cache));
+    let rows: Vec<(f64, f64, f64)> =
+        rows.filter(|(used, free, cache)| (used + free + cache).is_finite()).collect();
+    let whole: Vec<f64> = rows.iter().map(|(used, free, _)| used + free).collect();
+    let with_cache: Vec<f64> = rows.iter().map(|(used, free, cache)| used + free + cache).collect();
+    let fits = rows.iter().all(|(used, _, cache)| used >= cache);
+    fits && !rows.is_empty() && spread(&whole) * STILL < spread(&with_cache)
 }
 
 /// How much less the sum of used and free moves than the cache.

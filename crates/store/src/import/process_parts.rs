@@ -4,6 +4,7 @@
 //! File pages are never a curve of their own: they grow as files are read, and nobody has to fix that.
 
 use super::cgroup_files::{self, CgroupFile};
+use super::memory_names::says_gpu;
 use super::{Missing, numbers, time_units};
 use lowtide_model::Curve;
 use std::collections::BTreeMap;
@@ -31,16 +32,69 @@ pub(crate) fn part(name: &str) -> Option<&'static str> {
     PARTS.iter().find(|(start, _)| plain.contains(start)).map(|(_, part)| *part)
 }
 
-/// The part of a container or a cgroup that a column beside what is in use of it is of: its page cache.
-pub(crate) fn part_of(name: &str, of: &str) -> Option<&'static str> {
-    part(name).or_else(|| (is_usage(of) && is_cache(name)).then_some("cache"))
+/// What the names of a table's columns say of parts.
+pub(crate) struct Columns {
+    parts: Vec<Option<&'static str>>,
+    caches: Vec<bool>,
+    /// One of them names containers.
+    of_containers: bool,
 }
+
+impl Columns {
+    pub(crate) fn of(names: &[String]) -> Self {
+        Self {
+            parts: names.iter().map(|name| part(name)).collect(),
+            caches: names.iter().map(|name| is_cache(name)).collect(),
+            of_containers: names.iter().any(|name| is_container(name)),
+        }
+    }
+
+    /// The parts that stand beside what the column `of` tells, with their columns. Beside what a container has in use that is
+    /// its page cache, too. A program's own cache is called so as well, and is its need: names have to say that it is about
+    /// a container.
+    pub(crate) fn beside(&self, of: usize, names: &[String]) -> Vec<(usize, &'static str)> {
+        let usage = is_usage(&names[of]);
+        let in_bytes_too = self.of_containers && is_usage_in_bytes(&names[of]);
+        let cache = |column: usize| {
+            let its = || usage || in_bytes_too && in_bytes(&names[column]);
+            (self.caches[column] && its()).then_some("cache")
+        };
+        let part = |column: usize| Some((column, self.parts[column].or_else(|| cache(column))?));
+        (0..names.len()).filter(|column| *column != of).filter_map(part).collect()
+    }
+}
+
+/// Words of what the kernel charges page cache to.
+const CONTAINERS: &[&str] = &["container", "cgroup", "pod"];
 
 /// Whether a name is of what a container has in use, with its page cache: `container_memory_usage_bytes`.
 fn is_usage(name: &str) -> bool {
     let words = time_units::words(name);
     let has = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
-    cgroup_files::is_charge(name) || has(&["usage"]) && has(&["memory", "container", "cgroup"])
+    cgroup_files::is_charge(name) || has(&["usage"]) && has(CONTAINERS) && !is_of_one(name)
+}
+
+/// The same, where only another column says that it is a container: `memory_usage_bytes` beside `pod`.
+fn is_usage_in_bytes(name: &str) -> bool {
+    let words = time_units::words(name);
+    let has = |known: &str| words.iter().any(|word| word == known);
+    has("memory") && has("usage") && in_bytes(name) && !is_of_one(name)
+}
+
+/// Whether a name is of a process or a card: neither holds page cache.
+fn is_of_one(name: &str) -> bool {
+    says_gpu(name) || name.to_ascii_lowercase().contains("rss")
+}
+
+fn in_bytes(name: &str) -> bool {
+    numbers::unit_of_name(name) == Some(numbers::BYTES)
+}
+
+/// Whether a column names a container: `pod`, `container_name`.
+fn is_container(name: &str) -> bool {
+    let words = time_units::words(name);
+    let plain = |word: &str| CONTAINERS.contains(&word) || ["name", "id"].contains(&word);
+    words.iter().any(|word| CONTAINERS.contains(&word.as_str())) && words.iter().all(|word| plain(word))
 }
 
 /// Whether a name says page cache and nothing else.
@@ -81,7 +135,8 @@ pub(crate) fn only_file(name: &str) -> Missing {
 /// Puts beside a curve what of it the kernel takes back and what it does not; `name` is that of the curve.
 pub(crate) fn tell(curve: &mut Curve, name: &str, mut parts: Parts) {
     let rss = name.to_ascii_lowercase().contains("rss");
-    let whole = part(name).is_none() && (rss || is_usage(name));
+    let cached = parts.contains_key("cache") && is_usage_in_bytes(name);
+    let whole = part(name).is_none() && (rss || is_usage(name) || cached);
     // What is swapped out of a cgroup is needed, and not charged as memory.
     if let Some(swap) = parts.get("swap").filter(|_| cgroup_files::file(name).is_some()) {
         curve.series.insert("swap".to_owned(), swap.clone());
@@ -95,7 +150,12 @@ pub(crate) fn tell(curve: &mut Curve, name: &str, mut parts: Parts) {
     }
     let anon = match (part(name), parts.remove("anon"), parts.get("file")) {
         (None, Some(anon), _) if whole => Some(with(&anon, parts.get("shmem"), 1.0)),
-        (None, None, Some(file)) if whole => Some(with(&curve.y, Some(file), -1.0)),
+        (None, None, Some(file)) if whole => {
+            curve
+                .notes
+                .push(format!("the page cache beside `{name}` is taken out: the kernel gives it back"));
+            Some(with(&curve.y, Some(file), -1.0))
+        }
         (Some("anon"), _, Some(_)) => Some(curve.y.clone()),
         _ => None,
     };

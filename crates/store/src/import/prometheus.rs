@@ -5,6 +5,7 @@ use super::numbers::{self, BYTES, MIB, Unit};
 use super::{Attempt, Hints, Missing};
 use lowtide_model::{Axis, Curve, Metric};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// Names whose meaning is known: cAdvisor, `node_exporter`, the process collectors, DCGM.
 const KNOWN: &[(&str, Metric, Unit)] = &[
@@ -128,13 +129,14 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
     if super::lowtide_series::is_ours(series) {
         return super::lowtide_series::read(series);
     }
-    let limits: Vec<Limit<'_>> = series.iter().filter_map(limit).collect();
+    let limits = Limits::of(series);
+    let all = All::of(series);
     let mut wanted: Vec<&Value> = series.iter().filter(|one| !is_limit(name(one))).collect();
     // Who asks for one series only, or names one, means it.
     if hints.y.is_none() && wanted.iter().any(|one| is_held(name(one))) {
-        wanted.retain(|one| is_held(name(one)) && !is_told_better(one, series));
+        wanted.retain(|one| is_held(name(one)) && !is_told_better(one, &all));
     }
-    let mut curves: Vec<Curve> = wanted.iter().filter_map(|one| curve(one, hints, &limits, series)).collect();
+    let mut curves: Vec<Curve> = wanted.iter().filter_map(|one| curve(one, hints, &limits, &all)).collect();
     if let Some(asked) = &hints.y {
         curves.retain(|curve| curve.name.split(' ').next().is_some_and(|name| is_named(name, asked)));
     }
@@ -145,36 +147,77 @@ fn is_held(name: &str) -> bool {
     !name.to_ascii_lowercase().split(['_', ':']).any(|word| NOT_HELD.contains(&word))
 }
 
-fn is_told_better(one: &Value, series: &[Value]) -> bool {
+fn is_told_better(one: &Value, all: &All<'_>) -> bool {
     let better = |known: &&(&str, &str)| known.0 == name(one);
-    let told = |known: &(&str, &str)| series.iter().any(|other| name(other) == known.1);
-    let of_the_same = |known: &(&str, &str)| beside(one, known.1, series).is_some();
+    let told = |known: &(&str, &str)| all.of.contains_key(known.1);
+    let of_the_same = |known: &(&str, &str)| all.beside(one, known.1).is_some();
     FREE.iter().filter(better).any(told) || WITH_CACHE.iter().filter(better).any(of_the_same)
 }
 
-/// The series of this name with the labels of another.
-fn beside<'a>(one: &Value, wanted: &str, series: &'a [Value]) -> Option<&'a Value> {
-    let others = |series: &Value| {
-        labels(series).map(|labels| labels.iter().filter(|(name, _)| *name != "__name__").count())
-    };
-    let alike = |other: &&Value| {
-        let same = |(key, value): (&String, &Value)| key == "__name__" || label(other, key) == value.as_str();
-        name(other) == wanted
-            && others(other) == others(one)
-            && labels(one).is_some_and(|labels| labels.iter().all(same))
-    };
-    series.iter().find(alike)
+/// All series by name and by their other labels: an answer holds thousands.
+struct All<'a> {
+    of: BTreeMap<&'a str, BTreeMap<Labels<'a>, &'a Value>>,
+}
+
+/// Names and values, in the order of the names.
+type Labels<'a> = Vec<(&'a str, &'a str)>;
+
+impl<'a> All<'a> {
+    fn of(series: &'a [Value]) -> Self {
+        let mut of: BTreeMap<&str, BTreeMap<_, &Value>> = BTreeMap::new();
+        for one in series {
+            of.entry(name(one)).or_default().entry(other_labels(one)).or_insert(one);
+        }
+        Self { of }
+    }
+
+    /// The series of this name with the labels of another.
+    fn beside(&self, one: &Value, wanted: &str) -> Option<&'a Value> {
+        self.of.get(wanted)?.get(&other_labels(one)).copied()
+    }
+}
+
+/// The labels that are not the name, in one order.
+fn other_labels(series: &Value) -> Labels<'_> {
+    let known = labels(series).into_iter().flatten().filter(|(key, _)| *key != "__name__");
+    let mut out: Labels<'_> =
+        known.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default())).collect();
+    out.sort_unstable();
+    out
+}
+
+/// What is known of the page cache beside a series.
+enum Cache {
+    /// At its points.
+    Told(Vec<f64>),
+    /// At other times than it.
+    Elsewhere,
 }
 
 /// The page cache told beside a series at its points, if any is.
-fn cache_of(one: &Value, series: &[Value]) -> Option<Vec<f64>> {
+fn cache_of(one: &Value, all: &All<'_>) -> Option<Cache> {
     let (_, names) = CACHES.iter().find(|(known, _)| *known == name(one))?;
     let (x, _) = points(one)?;
-    let told = names.iter().filter_map(|wanted| points(beside(one, wanted, series)?));
-    told.filter(|(at, _)| *at == x)
-        .map(|(_, y)| y)
-        .reduce(|a, b| a.iter().zip(&b).map(|(a, b)| a + b).collect())
+    let told = names.iter().filter_map(|wanted| points(all.beside(one, wanted)?));
+    let sum = |a: Vec<f64>, b: Vec<f64>| a.iter().zip(&b).map(|(a, b)| a + b).collect();
+    let cache = told.map(|(at, y)| at_times(&x, &at, &y)).reduce(sum)?;
+    let known = cache.iter().filter(|value| value.is_finite()).count();
+    Some(if known * 10 >= x.len() * 9 { Cache::Told(cache) } else { Cache::Elsewhere })
 }
+
+/// The values told at these times, or shortly before: two series of one query may lack a point each.
+fn at_times(x: &[f64], at: &[f64], y: &[f64]) -> Vec<f64> {
+    let length = x.first().zip(x.last()).map_or(0.0, |(first, last)| last - first);
+    let usual = length / (x.len().max(2) - 1) as f64;
+    let value = |x: &f64| {
+        let before = at.partition_point(|at| at <= x).checked_sub(1);
+        before.filter(|before| x - at[*before] <= usual * MOST_MISSED).map_or(f64::NAN, |before| y[before])
+    };
+    x.iter().map(value).collect()
+}
+
+/// Points that may lack.
+const MOST_MISSED: f64 = 3.0;
 
 fn no_series(series: &[Value]) -> Missing {
     let mut names: Vec<&str> = series.iter().map(name).collect();
@@ -213,6 +256,26 @@ struct Limit<'a> {
     bytes: f64,
 }
 
+/// All limits by the pod that they are of, of which an answer may hold thousands.
+struct Limits<'a>(BTreeMap<Option<&'a str>, Vec<Limit<'a>>>);
+
+impl<'a> Limits<'a> {
+    fn of(series: &'a [Value]) -> Self {
+        let mut out: BTreeMap<_, Vec<Limit<'_>>> = BTreeMap::new();
+        for limit in series.iter().filter_map(limit) {
+            out.entry(label(limit.series, "pod")).or_default().push(limit);
+        }
+        Self(out)
+    }
+
+    /// Those that may be of this pod: its own and those of no pod, or all where no pod is told.
+    fn of_pod<'b>(&'b self, pod: Option<&'b str>) -> impl Iterator<Item = &'b Limit<'a>> {
+        let all = pod.is_none().then(|| self.0.values().flatten());
+        let own = pod.map(|_| [self.0.get(&pod), self.0.get(&None)].into_iter().flatten().flatten());
+        all.into_iter().flatten().chain(own.into_iter().flatten())
+    }
+}
+
 fn is_limit(name: &str) -> bool {
     LIMITS.iter().any(|(limit, ..)| *limit == name)
 }
@@ -227,7 +290,7 @@ fn limit(series: &Value) -> Option<Limit<'_>> {
 }
 
 /// The limit of a series: of its kind, of nothing else by its labels, and with the most labels in common.
-fn limit_of(series: &Value, of: Of, limits: &[Limit<'_>]) -> Option<f64> {
+fn limit_of(series: &Value, of: Of, limits: &Limits<'_>) -> Option<f64> {
     let in_common = |limit: &Limit<'_>| {
         let both = IDENTITY.iter().filter_map(|name| label(series, name).zip(label(limit.series, name)));
         let mut count = 0;
@@ -239,7 +302,7 @@ fn limit_of(series: &Value, of: Of, limits: &[Limit<'_>]) -> Option<f64> {
         }
         Some(count)
     };
-    let able = || limits.iter().filter(|limit| limit.of == of);
+    let able = || limits.of_pod(label(series, "pod")).filter(|limit| limit.of == of);
     let most = able().filter_map(in_common).max()?;
     let mut best = able().filter(|limit| in_common(limit) == Some(most)).map(|limit| limit.bytes);
     let first = best.next()?;
@@ -253,7 +316,7 @@ fn host(instance: &str) -> &str {
     instance.rsplit_once(':').filter(|(_, end)| port(end)).map_or(instance, |(host, _)| host)
 }
 
-fn curve(series: &Value, hints: &Hints, limits: &[Limit<'_>], all: &[Value]) -> Option<Curve> {
+fn curve(series: &Value, hints: &Hints, limits: &Limits<'_>, all: &All<'_>) -> Option<Curve> {
     let metric_name = name(series);
     let (mut x, mut y) = points(series)?;
     let start = *x.first()?;
@@ -288,14 +351,23 @@ fn curve(series: &Value, hints: &Hints, limits: &[Limit<'_>], all: &[Value]) -> 
     let mut out = Curve { name: title(series), axis: Axis::Seconds, x, y, metric, notes, ..Curve::default() };
     super::set_limit(&mut out, limit);
     let free = FREE.iter().any(|(free, _)| *free == metric_name);
-    if let Some(cache) = cache_of(series, all).filter(|_| hints.y.is_none()) {
-        without_cache(&mut out, &cache, free);
+    let mut free_name = metric_name;
+    match cache_of(series, all).filter(|_| hints.y.is_none()) {
+        Some(Cache::Told(cache)) => {
+            without_cache(&mut out, &cache, free);
+            free_name = "free memory with page cache";
+        }
+        Some(Cache::Elsewhere) => out.notes.push(CACHE_ELSEWHERE.to_owned()),
+        None => {}
     }
     if is_free(metric_name) || free || metric_name == "node_memory_MemAvailable_bytes" {
-        super::turn_round(&mut out, limit, metric_name);
+        super::turn_round(&mut out, limit, free_name);
     }
     Some(out)
 }
+
+const CACHE_ELSEWHERE: &str =
+    "the page cache beside it is told at other times and was not taken out: ask for both in one query";
 
 /// Counts page cache as free, or puts it beside what is in use with it.
 fn without_cache(curve: &mut Curve, cache: &[f64], free: bool) {

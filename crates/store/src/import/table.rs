@@ -16,6 +16,7 @@ use super::{Attempt, Hints, Missing, cgroup_files, process_parts, time_units, ti
 use columns::{Place, is_bound, only_falls, x_column, y_columns};
 use groups::Group;
 use lowtide_model::{Axis, Curve, Metric};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 /// Lines that decide how a table is parted.
@@ -23,6 +24,9 @@ const SNIFFED: usize = 64;
 
 /// Columns that go beside the curve.
 const MOST_SERIES: usize = 16;
+
+/// Series beside a curve that are parts of it where it is of a process.
+const HEAPS: &[&str] = &["heap_used", "heap_total"];
 
 /// What tools write where there is nothing.
 const VOID: &[&str] = &["", "n/a", "-", "--", "none", "null", "nan", "not supported", "not found"];
@@ -38,6 +42,15 @@ struct Table {
     written: Vec<Option<String>>,
     /// Rows before which the names stand again.
     named_again: Vec<usize>,
+    /// What the names say that is asked for each column again.
+    known: OnceCell<Known>,
+}
+
+/// What the names of a table say.
+struct Known {
+    parts: process_parts::Columns,
+    /// Columns whose names say that their values tell rows apart.
+    groups: Vec<usize>,
 }
 
 pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
@@ -50,15 +63,16 @@ pub(crate) fn read(text: &str, hints: &Hints) -> Attempt {
 
 /// The curves of rows that another form is written in, each as wide as the names.
 pub(crate) fn of_cells(names: Vec<String>, rows: Vec<Vec<String>>, hints: &Hints) -> Attempt {
-    let mut table = Table { written: vec![None; names.len()], names, rows, named_again: Vec::new() };
+    let mut table = Table::new(names, rows, Vec::new());
     table.read_numbers(Among::Columns);
     curves(&table, hints)
 }
 
 fn curves(table: &Table, hints: &Hints) -> Attempt {
-    let guessed = hints.y.is_none() && hints.unit.is_none();
-    if let Some(need) = machine::with_need(table).filter(|_| guessed) {
-        let mut curves = curves_of(&need.table, &[need.y], hints)?;
+    if let Some(need) = machine::with_need(table, hints).filter(|_| hints.y.is_none()) {
+        // It is in bytes, whatever unit was asked for.
+        let in_bytes = Hints { unit: None, ..hints.clone() };
+        let mut curves = curves_of(&need.table, &[need.y], &in_bytes)?;
         for curve in &mut curves {
             // What stands beside a machine's memory is told in another unit, and in it already.
             curve.series.clear();
@@ -77,17 +91,24 @@ fn curves(table: &Table, hints: &Hints) -> Attempt {
 
 fn curves_of(table: &Table, ys: &[(usize, Meaning)], hints: &Hints) -> Attempt {
     let x = x_column(table, hints, ys)?;
+    let kin = largest_of_kin(table, ys);
     let mut curves = Vec::new();
     for (column, meant) in ys {
         let title = if ys.len() > 1 { table.names[*column].as_str() } else { "" };
-        let largest = largest_of_kin(table, ys, meant);
+        let bare = || meant.unit.is_none() && !table.holds_sizes(*column);
+        let largest = kin.iter().find(|(metric, _)| *metric == meant.metric).filter(|_| bare());
         for group in groups::of(table, *column, &x) {
             let said = group.note.clone();
             let runs = runs(table, group, &x);
             let note = (runs.len() > 1).then(|| NAMED_AGAIN.to_owned());
             for (name, rows) in runs {
-                let Some(mut curve) = curve(table, &rows, (*column, meant, largest.as_deref()), &x, hints)
-                else {
+                let Some(mut curve) = curve(
+                    table,
+                    &rows,
+                    (*column, meant, largest.map(|(_, largest)| largest.as_slice())),
+                    &x,
+                    hints,
+                ) else {
                     continue;
                 };
                 curve.name = super::named(&[&name, title]);
@@ -99,18 +120,25 @@ fn curves_of(table: &Table, ys: &[(usize, Meaning)], hints: &Hints) -> Attempt {
     Ok(curves)
 }
 
-/// The largest number of each row in columns of one kind that say no unit: a program writes them all in one.
-fn largest_of_kin(table: &Table, ys: &[(usize, Meaning)], meant: &Meaning) -> Option<Vec<f64>> {
-    let kin: Vec<usize> = ys
-        .iter()
-        .filter(|(column, other)| {
-            other.metric == meant.metric && other.unit.is_none() && !table.holds_sizes(*column)
-        })
-        .map(|(column, _)| *column)
-        .collect();
-    let largest =
-        |row: &Vec<String>| kin.iter().filter_map(|column| measured(&row[*column])).reduce(f64::max);
-    (kin.len() > 1 && meant.unit.is_none()).then(|| table.rows.iter().filter_map(largest).collect())
+/// For each kind of which several columns say no unit the largest number of each row: a program writes them all in one.
+fn largest_of_kin(table: &Table, ys: &[(usize, Meaning)]) -> Vec<(Metric, Vec<f64>)> {
+    let mut kin: Vec<(Metric, Vec<usize>)> = Vec::new();
+    for (column, meant) in ys {
+        // A kind of its own name has no kin.
+        if matches!(meant.metric, Metric::Other(_)) || meant.unit.is_some() || table.holds_sizes(*column) {
+            continue;
+        }
+        match kin.iter_mut().find(|(metric, _)| *metric == meant.metric) {
+            Some((_, columns)) => columns.push(*column),
+            None => kin.push((meant.metric.clone(), vec![*column])),
+        }
+    }
+    kin.retain(|(_, columns)| columns.len() > 1);
+    let largest = |columns: &[usize], row: &[String]| {
+        columns.iter().filter_map(|column| measured(&row[*column])).reduce(f64::max)
+    };
+    let of = |columns: Vec<usize>| table.rows.iter().filter_map(|row| largest(&columns, row)).collect();
+    kin.into_iter().map(|(metric, columns)| (metric, of(columns))).collect()
 }
 
 /// Parts the lines the way that gives most of them the same number of fields.
@@ -137,6 +165,7 @@ fn separators(lines: &[&str]) -> Vec<Option<char>> {
 
 fn table(lines: &[&str], parted: Option<char>) -> Result<Table, String> {
     let lines = without_comments(lines, parted);
+    let lines = parted.map_or(lines, |parted| without_preamble(lines, parted));
     let head: Vec<Vec<String>> = lines.iter().take(SNIFFED).map(|line| fields(line, parted)).collect();
     let width = head.get(1).or_else(|| head.first()).map_or(0, Vec::len);
     let even = head.iter().filter(|row| row.len() == width).count();
@@ -156,8 +185,16 @@ fn table(lines: &[&str], parted: Option<char>) -> Result<Table, String> {
     if rows.is_empty() {
         return Err("it has names but no rows".to_owned());
     }
-    let names = if named { first } else { vec![String::new(); width] };
-    let mut table = Table { names, rows, written: vec![None; width], named_again };
+    let mut names = if named { first } else { vec![String::new(); width] };
+    for at in 1..names.len() {
+        // `memory.used [MiB]`, parted by the blank within.
+        if names[at].starts_with(['[', '('])
+            && numbers::unit(names[at].trim_matches(['[', ']', '(', ')'])).is_some()
+        {
+            names[at - 1] = format!("{} {}", names[at - 1], names[at]);
+        }
+    }
+    let mut table = Table::new(names, rows, named_again);
     table.read_numbers(if parted == Some(';') { Among::Semicolons } else { Among::Columns });
     // Without names every column has to be numbers, or any text with commas would be a table.
     let numeric = |column: usize| table.share_of_values(column) >= 0.6;
@@ -175,6 +212,19 @@ fn without_comments<'a, 'b>(lines: &'a [&'b str], parted: Option<char>) -> &'a [
     let width = fields(plain, parted).len();
     let is_comment = |line: &&&str| line.starts_with('#') && fields(line, parted).len() != width;
     &lines[lines.iter().take_while(is_comment).count()..]
+}
+
+/// The lines without what stands over the names of the columns, where the first is no row of the table: `dstat --output`
+/// writes who made it. The names are right above the first row with numbers.
+fn without_preamble<'a, 'b>(lines: &'a [&'b str], parted: char) -> &'a [&'b str] {
+    let head: Vec<Vec<String>> = lines.iter().take(SNIFFED).map(|line| fields(line, Some(parted))).collect();
+    let Some(width) = head.last().map(Vec::len).filter(|width| *width > 1 && head[0].len() != *width) else {
+        return lines;
+    };
+    let is_row = |row: &Vec<String>| row.len() == width && row.iter().any(|cell| value(cell).is_some());
+    let first = head.iter().position(is_row).and_then(|row| row.checked_sub(1));
+    let names = first.filter(|names| head[*names].len() == width);
+    names.map_or(lines, |names| &lines[names..])
 }
 
 /// The fields of a line, quotes as RFC 4180 has them.
@@ -213,6 +263,21 @@ fn leading_number(cell: &str) -> (&str, &str) {
 }
 
 impl Table {
+    fn new(names: Vec<String>, rows: Vec<Vec<String>>, named_again: Vec<usize>) -> Self {
+        Self { written: vec![None; names.len()], names, rows, named_again, known: OnceCell::new() }
+    }
+
+    fn known(&self) -> &Known {
+        self.known.get_or_init(|| Known {
+            parts: process_parts::Columns::of(&self.names),
+            groups: groups::columns(&self.names),
+        })
+    }
+
+    fn parts(&self) -> &process_parts::Columns {
+        &self.known().parts
+    }
+
     /// Writes the numbers of each column as a program reads them.
     fn read_numbers(&mut self, among: Among) {
         for column in 0..self.names.len() {
@@ -220,7 +285,7 @@ impl Table {
             if !self.rows.iter().any(|row| row[column].contains(',')) {
                 continue;
             }
-            let named = numbers::unit_of_name(&self.names[column]);
+            let named = numbers::unit_in_name(&self.names[column]);
             let cells = self.rows.iter().map(|row| leading_number(&row[column]));
             let cells = cells.map(|(number, rest)| (number, numbers::unit(rest).or(named)));
             let decided = locale::decide(cells, among);
@@ -329,8 +394,10 @@ fn curve(
     notes.extend(place.note.clone());
     notes.extend(table.written[column].clone());
     let y = y.into_iter().map(|value| value * unit.bytes).collect();
-    let series = beside(table, (column, place.column), &raw, unit);
+    let mut series = beside(table, (column, place.column), &raw, unit);
     let metric = meant.metric.clone();
+    // The heap of a process is no part of a card's memory.
+    series.retain(|name, _| metric != Metric::Gpu || !HEAPS.contains(&name.as_str()));
     let parts = parts(table, column, &raw, unit);
     let mut out = Curve { axis: place.axis, x, y, metric, series, notes, ..Curve::default() };
     process_parts::tell(&mut out, &table.names[column], parts);
@@ -358,7 +425,7 @@ fn bound(table: &Table, rows: &[usize], y: usize, unit: Unit) -> Option<f64> {
         let unit = if sized || cgroup_files::is_limit(&table.names[column]) {
             numbers::BYTES
         } else {
-            numbers::unit_of_name(&table.names[column]).unwrap_or(unit)
+            numbers::unit_in_name(&table.names[column]).unwrap_or(unit)
         };
         Some(value(&table.rows[*row][column])? * unit.bytes)
     };
@@ -376,11 +443,12 @@ fn total_column(table: &Table, y: usize) -> Option<usize> {
     let of_y = kin(&table.names[y]);
     let is_total = |name: &str| {
         let lower = name.to_ascii_lowercase();
-        (lower.contains("total") || lower.contains("limit")) && !is_sum(name)
+        lower.contains("limit") || lower.contains("total") && !is_sum(name)
     };
-    let of_kin = |name: &String| is_total(name) && of_y.contains('*') && kin(name) == of_y;
-    let of_cgroup =
-        |name: &String| cgroup_files::is_limit(name) && cgroup_files::file(&table.names[y]).is_some();
+    let has_kin = of_y.contains('*');
+    let of_kin = |name: &String| has_kin && is_total(name) && kin(name) == of_y;
+    let in_cgroup = cgroup_files::file(&table.names[y]).is_some();
+    let of_cgroup = |name: &String| in_cgroup && cgroup_files::is_limit(name);
     let others = || table.names.iter().enumerate().filter(|(column, _)| *column != y);
     others().find(|(_, name)| of_kin(name) || of_cgroup(name)).map(|(column, _)| column)
 }
@@ -454,12 +522,11 @@ fn x_values(table: &Table, rows: &[usize], column: Option<usize>, axis: Axis) ->
 
 /// The columns of the parts of a process, beside that of y.
 fn parts(table: &Table, y: usize, raw: &dyn Fn(usize) -> Vec<f64>, unit: Unit) -> process_parts::Parts {
-    let of = |(column, name): (usize, &String)| {
-        let part = process_parts::part_of(name, &table.names[y]).filter(|_| column != y)?;
-        let unit = numbers::unit_of_name(name).unwrap_or(unit);
-        Some((part, raw(column).into_iter().map(|value| value * unit.bytes).collect()))
+    let of = |(column, part): (usize, &'static str)| {
+        let unit = numbers::unit_in_name(&table.names[column]).unwrap_or(unit);
+        (part, raw(column).into_iter().map(|value| value * unit.bytes).collect())
     };
-    table.names.iter().enumerate().filter_map(of).collect()
+    table.parts().beside(y, &table.names).into_iter().map(of).collect()
 }
 
 /// Other columns of memory and counts, under plain names.
@@ -471,7 +538,6 @@ fn beside(
 ) -> BTreeMap<String, Vec<f64>> {
     let mut out = BTreeMap::new();
     for (column, name) in table.names.iter().enumerate() {
-        let lower = name.to_ascii_lowercase();
         if column == y
             || Some(column) == x
             || is_bound(name)
@@ -480,12 +546,12 @@ fn beside(
         {
             continue;
         }
-        if let Some(series) = count_series(&lower) {
+        if let Some(series) = count_series(name) {
             out.insert(series.to_owned(), raw(column));
             continue;
         }
         if let Some(part) = heap_series(name).or_else(|| process_parts::part_beside(name)) {
-            let unit = numbers::unit_of_name(name).unwrap_or(unit);
+            let unit = numbers::unit_in_name(name).unwrap_or(unit);
             let values = raw(column).into_iter().map(|value| value * unit.bytes).collect();
             out.entry(part.to_owned()).or_insert(values);
         }

@@ -336,7 +336,17 @@ const MEM: &[&str] =
 /// The cells of the row of memory.
 fn row_of_free(line: &str) -> Option<std::str::SplitWhitespace<'_>> {
     let line = line.trim_start();
-    MEM.iter().find_map(|word| line.strip_prefix(word)).map(str::split_whitespace)
+    let row = MEM.iter().find_map(|word| line.strip_prefix(word)).or_else(|| stamped_row_of_free(line));
+    row.map(str::split_whitespace)
+}
+
+/// What follows `Mem:` where a time stands before it, or who wrote it: all cells of the row, none above the first.
+fn stamped_row_of_free(line: &str) -> Option<&str> {
+    let row = line.split_once(" Mem:").map(|(_, row)| row)?;
+    let cells: Option<Vec<f64>> =
+        row.split_whitespace().map(|cell| numbers::number(cell).or_else(|| numbers::size(cell))).collect();
+    let cells = cells.filter(|cells| (FREE_WIDE - 1..=FREE_WIDE).contains(&cells.len()))?;
+    cells.iter().all(|cell| *cell <= cells[0]).then_some(row)
 }
 
 /// The line `Mem: total used free shared buff/cache available`; with `-w` the cache has a column of its own.
@@ -375,6 +385,7 @@ fn free(text: &str, hints: &Hints) -> Attempt {
         };
         if let Some(need) = need {
             rounds.round += 1;
+            rounds.now = times::find(line).or(rounds.now);
             rounds.add("", need, cell(0));
         }
     }
@@ -400,7 +411,7 @@ const FREE_WIDE: usize = 7;
 /// `free` prints KiB; a machine of under 4 million KiB that trains is one printed with `-m`.
 fn unit_of_free(total: Option<f64>) -> Unit {
     match total {
-        Some(total) if total < 1000.0 => Unit { bytes: 1_073_741_824.0, name: "GiB = 2^30 bytes" },
+        Some(total) if total < 1000.0 => numbers::GIB,
         Some(total) if total < 4e6 => MIB,
         Some(total) if total >= 1e10 => numbers::BYTES,
         Some(_) | None => KIB,

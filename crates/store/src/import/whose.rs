@@ -3,7 +3,7 @@
 //! A file that tells of several has a curve for each: who reads only the first passes a leak of the others over. Two sizes
 //! of the same one (resident and virtual, now and peak) are one.
 
-use super::memory_names::{Meaning, is_peak, meaning};
+use super::memory_names::{Meaning, heap_series, is_peak, is_total, meaning};
 use super::{numbers, time_units};
 use lowtide_model::Metric;
 
@@ -42,7 +42,7 @@ const MEASURES: &[&str] = &[
 ];
 
 /// The words of a name that say whose it is.
-fn subject(name: &str) -> Vec<String> {
+pub(crate) fn subject(name: &str) -> Vec<String> {
     let mut words = time_units::words(name);
     words.retain(|word| !MEASURES.contains(&word.as_str()) && numbers::unit(word).is_none());
     words
@@ -73,7 +73,16 @@ pub(crate) fn sum_meaning(name: &str) -> Option<Meaning> {
     let words = time_units::words(name);
     let told = unit.is_some() || words.iter().any(|word| ["mem", "memory", "ram"].contains(&word.as_str()));
     let other = words.iter().any(|word| ["swap", "virtual", "shared", "vms", "vsz"].contains(&word.as_str()));
-    (sum && only && told && !other).then_some(Meaning { metric: Metric::Rss, rank: SUM_RANK, unit })
+    (sum && only && told && !other).then_some(Meaning {
+        metric: Metric::Rss,
+        rank: SUM_RANK,
+        unit: numbers::unit_in_name(name),
+    })
+}
+
+/// The same, where the name alone says that it is no total of the machine: `tree_total_mb`, and no `total_mb`.
+pub(crate) fn sum_of_processes(name: &str) -> Option<Meaning> {
+    sum_meaning(name).filter(|_| !is_total(name))
 }
 
 /// A sum comes after what it is of.
@@ -91,10 +100,19 @@ pub(crate) fn is_of_another(name: &str, meant: &Meaning, judged: &[&str]) -> boo
     is_other && !is_peak(name) && (process || siblings)
 }
 
+/// Whether a name is of what a process holds, where all that is judged is of cards: its heap is then part of nothing else.
+pub(crate) fn is_beside_cards(name: &str, meant: &Meaning) -> bool {
+    let held = meant.rank > BY_UNIT && is_size(meant) || heap_series(name) == Some("heap_used");
+    held && meant.metric != Metric::Gpu && !is_peak(name)
+}
+
 /// Whether a name is of a size of memory: `cpu_usage` may as well be a share.
 pub(crate) fn is_size(meant: &Meaning) -> bool {
     meant.unit.is_some() || !matches!(meant.metric, Metric::Other(_))
 }
+
+/// How that begins.
+pub(crate) const NOT_READ: &str = "not read: ";
 
 /// What is said of sizes of memory that are in a file and of which no curve was made.
 pub(crate) fn unread(mut names: Vec<&str>) -> Option<String> {
@@ -102,7 +120,7 @@ pub(crate) fn unread(mut names: Vec<&str>) -> Option<String> {
     let more = names.len().saturating_sub(MOST_NAMED);
     names.truncate(MOST_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    (!names.is_empty()).then(|| format!("not read: `{}`{more}; --y reads one", names.join("`, `")))
+    (!names.is_empty()).then(|| format!("{NOT_READ}`{}`{more}; --y reads one", names.join("`, `")))
 }
 
 /// Names that a note has room for.

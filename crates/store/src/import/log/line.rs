@@ -2,11 +2,11 @@
 
 use super::super::memory_names::{
     GET_INFO, Meaning, count_series, free_meaning, heap_series, is_free_word, is_named, is_now,
-    is_other_memory, is_peak, is_total_of_memory, meaning,
+    is_other_memory, is_peak, is_total_of_memory, meaning, tells_no_level,
 };
 use super::super::numbers::{self, Found, Unit};
 use super::super::times::{self, Moment};
-use super::super::{Hints, cgroup_files, process_parts};
+use super::super::{Hints, cgroup_files, process_parts, whose};
 use super::{clock, linked, lists, no_level};
 use lowtide_model::Metric;
 use std::ops::Range;
@@ -65,6 +65,8 @@ pub(super) struct Point {
     /// What sizes are held against on the same line: the 62.5 of `RAM 12.3GB/62.5GB`.
     pub(super) bounds: Vec<Size>,
     pub(super) counts: Vec<(&'static str, f64)>,
+    /// Names of sizes that are not judged, whatever they are of.
+    pub(super) others: Vec<String>,
 }
 
 /// Who wrote a line, in the order of their numbers.
@@ -135,15 +137,7 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
             // `12.3/62.5 GB`: the unit of the bound is the unit of both.
             let bound = found.get(number + 1).filter(|next| is_bound(line, item, next));
             let item = &Found { unit: item.unit.or_else(|| bound?.unit), ..item.clone() };
-            let name = full_name(line, item, &key);
-            point.per_cent |= item.percent && meaning(&name).is_some();
-            if let Some(size) = size_in(line, item, &name, hints) {
-                last_size = Some((&found[number], size.0.clone()));
-                point.sizes.push(size);
-            } else if bare && !item.percent && !item.signed && is_total_of_memory(&name) {
-                let in_bytes = cgroup_files::is_limit(&name).then_some(numbers::BYTES);
-                point.totals.push((name, item.value, numbers::unit_of_name(&key).or(in_bytes)));
-            }
+            last_size = add_size(&mut point, line, (item, &key), hints).map(|name| (&found[number], name));
         }
     }
     if let Some(shown) = clock::in_bracket(line).filter(|_| point.seconds.is_none()) {
@@ -156,6 +150,25 @@ pub(super) fn point(line: &str, found: &[Found<'_>], hints: &Hints) -> Point {
         count_by_bar(&mut point, line, found);
     }
     point
+}
+
+/// Adds what a number says of memory; the name, if it is a size that may be judged.
+fn add_size(point: &mut Point, line: &str, (item, key): (&Found<'_>, &str), hints: &Hints) -> Option<String> {
+    let name = full_name(line, item, key);
+    let plain = item.unit.is_none() && !item.percent && !item.signed;
+    point.per_cent |= item.percent && meaning(&name).is_some();
+    if let Some(size) = size_in(line, item, &name, hints) {
+        let name = size.0.clone();
+        point.sizes.push(size);
+        return Some(name);
+    }
+    if plain && is_total_of_memory(&name) {
+        let in_bytes = cgroup_files::is_limit(&name).then_some(numbers::BYTES);
+        point.totals.push((name, item.value, numbers::unit_in_name(key).or(in_bytes)));
+    } else if plain && numbers::unit_of_name(key).is_some() && !tells_no_level(key) {
+        point.others.push(name);
+    }
+    None
 }
 
 /// Takes the step from a progress bar, or from brackets after an epoch.
@@ -407,7 +420,7 @@ fn size_in(line: &str, item: &Found<'_>, name: &str, hints: &Hints) -> Option<Si
     }
     let key = name.rsplit(' ').next().unwrap_or(name);
     if hints.y.as_deref().is_some_and(|asked| is_named(name, asked) || is_named(key, asked)) {
-        return Some((name.to_owned(), item.value, item.unit.or_else(|| numbers::unit_of_name(key))));
+        return Some((name.to_owned(), item.value, item.unit.or_else(|| numbers::unit_in_name(key))));
     }
     if no_level::is_rate(item) || no_level::is_change(line, item) {
         return None;
@@ -443,8 +456,12 @@ fn size_in(line: &str, item: &Found<'_>, name: &str, hints: &Hints) -> Option<Si
             Some((name.to_owned(), item.value, Some(numbers::BYTES)))
         }
         (None, None) if key.contains(GET_INFO) => Some((name.to_owned(), item.value, Some(numbers::BYTES))),
-        (None, None) if heap_series(name).is_some() || free_meaning(name).is_some() => {
-            Some((name.to_owned(), item.value, numbers::unit_of_name(key)))
+        (None, None)
+            if heap_series(name).is_some()
+                || free_meaning(name).is_some()
+                || whose::sum_of_processes(name).is_some() =>
+        {
+            Some((name.to_owned(), item.value, numbers::unit_in_name(key)))
         }
         _ => None,
     }

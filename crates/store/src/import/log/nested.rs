@@ -6,19 +6,31 @@ use std::borrow::Cow;
 
 /// The text with such names written out, as `mem.gpu`, on a line each.
 pub(super) fn named(text: &str) -> Cow<'_, str> {
-    if !text.trim_start().starts_with('{')
-        || !text.lines().take(SNIFFED).any(|line| written_out(line).is_some())
-    {
-        return Cow::Borrowed(text);
+    let mut any = false;
+    let mut out = String::new();
+    for line in text.lines() {
+        match written_out(line) {
+            Some(written) => {
+                if !any {
+                    // What stands before the first such record stays.
+                    out.push_str(&text[..line.as_ptr() as usize - text.as_ptr() as usize]);
+                    any = true;
+                }
+                out.push_str(&written);
+            }
+            None if any => out.push_str(line),
+            None => continue,
+        }
+        out.push('\n');
     }
-    let lines = text.lines().map(|line| written_out(line).unwrap_or_else(|| line.to_owned()) + "\n");
-    Cow::Owned(lines.collect())
+    if any { Cow::Owned(out) } else { Cow::Borrowed(text) }
 }
 
-/// Lines that tell whether there is anything to do.
-const SNIFFED: usize = 16;
-
 fn written_out(line: &str) -> Option<String> {
+    // A record in a record.
+    if !line.trim_start().starts_with('{') || line.matches('{').count() < 2 {
+        return None;
+    }
     let mut record: Map<String, Value> = serde_json::from_str(line).ok()?;
     let mut found = Vec::new();
     for (name, value) in &mut record {

@@ -1,14 +1,15 @@
 //! Which column of a table is memory, and which says where a row stands: guessed from names and values.
 
 use super::super::memory_names::{
-    Meaning, are_alike, count_series, free_meaning, heap_series, is_now, is_other_memory, is_peak, is_total,
-    meaning,
+    Meaning, are_alike, count_series, free_meaning, heap_series, is_now, is_other_memory, is_peak,
+    is_size_by_name, is_total, meaning, tells_no_level,
 };
 use super::super::{
     Hints, MOST_BESIDE, Missing, allocator, numbers, process_parts, time_units, times, whose,
 };
 use super::{Table, measured, nameless, x_values};
 use lowtide_model::{Axis, Metric};
+use std::collections::BTreeSet;
 
 /// The columns to judge: the one asked for, else the best named; several where a column is a run (W&B), and beside it
 /// GPU memory, which grows for reasons of its own.
@@ -47,6 +48,7 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
     let beside_reserved = allocator::peak_of_use(&table.names[best.0], names);
     let mut gpus = 0;
     let mut judged: Vec<&str> = Vec::new();
+    let mut cards_alone = !runs && found.first().is_some_and(|(_, meant)| meant.metric == Metric::Gpu);
     found.retain(|(column, meant)| {
         let name = &table.names[*column];
         let of_runs = runs && meant.rank == best.1 && name.contains(" - ");
@@ -55,6 +57,9 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
         let gpu = !kin && meant.metric == Metric::Gpu && now;
         gpus += usize::from(gpu);
         let another = !runs && whose::is_of_another(name, meant, &judged);
+        let of_process = cards_alone && whose::is_beside_cards(name, meant);
+        cards_alone &= !of_process;
+        let another = another || of_process;
         let kept = kin || gpu && gpus <= MOST_BESIDE || another && judged.len() <= MOST_BESIDE;
         judged.extend(kept.then_some(name.as_str()));
         kept
@@ -64,11 +69,12 @@ pub(super) fn y_columns(table: &Table, hints: &Hints) -> Result<Vec<(usize, Mean
 
 /// Leaves out what is in per cent or a part of one; tells why if nothing is left.
 fn refuse_shares(table: &Table, found: &mut Vec<(usize, Meaning)>, hints: &Hints) -> Result<(), Missing> {
-    type Form = (fn(&Table, usize) -> bool, fn(&str) -> String);
-    const FORMS: [Form; 2] = [(is_per_cent, beside_per_cent), (holds_parts, below_one)];
-    for (is, why) in FORMS {
+    type Form = (fn(&Table, usize) -> bool, fn(&str) -> String, fn(&Meaning) -> bool);
+    const FORMS: [Form; 2] =
+        [(is_per_cent, beside_per_cent, is_size_by_name), (holds_parts, below_one, |_| false)];
+    for (is, why, sized) in FORMS {
         let out = |(column, meant): &(usize, Meaning)| {
-            hints.unit.is_none() && meant.unit.is_none() && is(table, *column)
+            hints.unit.is_none() && meant.unit.is_none() && !sized(meant) && is(table, *column)
         };
         let left_out = found.iter().filter(|one| out(one)).max_by_key(|(_, meant)| meant.rank);
         let left_out = left_out.map(|(column, _)| *column);
@@ -83,12 +89,15 @@ fn refuse_shares(table: &Table, found: &mut Vec<(usize, Meaning)>, hints: &Hints
 /// Sorts columns by how well they do: what is there now before a peak of the same, the whole before its parts.
 fn best_first(table: &Table, found: &mut [(usize, Meaning)]) {
     let name = |column: usize| table.names[column].as_str();
-    let nows: Vec<&str> = found.iter().map(|(column, _)| name(*column)).filter(|name| is_now(name)).collect();
-    let peak = |name: &str| is_peak(name) && nows.iter().any(|now| whose::of_the_same(name, now));
+    let nows = found.iter().map(|(column, _)| name(*column)).filter(|name| is_now(name));
+    let nows: BTreeSet<Vec<String>> = nows.map(whose::subject).collect();
+    let peak = |name: &str| is_peak(name) && nows.contains(&whose::subject(name));
     let part = |name: &str| process_parts::part(name).is_some();
-    found.sort_by_key(|(column, meant)| {
+    found.sort_by_cached_key(|(column, meant)| {
         let name = name(*column);
-        (peak(name), std::cmp::Reverse(meant.rank), part(name), *column)
+        // Beside the machine's memory a card has a curve of its own, and not the other way round.
+        let machine = meant.metric == Metric::Host;
+        (peak(name), std::cmp::Reverse(meant.rank), !machine, part(name), *column)
     });
 }
 
@@ -106,6 +115,9 @@ fn meaning_in(table: &Table, column: usize) -> Option<Meaning> {
     meaning_among(&table.names, column).or_else(sum)
 }
 
+/// A number above is no share of anything, and more than most counts.
+const NO_SHARE: f64 = 1e6;
+
 /// What has to be said of columns of memory that are neither judged nor stand beside what is.
 pub(super) fn unread(
     table: &Table,
@@ -116,18 +128,24 @@ pub(super) fn unread(
     let beside = |name: &str| {
         process_parts::part(name).or(heap_series(name)).or(count_series(name)).is_some()
             || process_parts::part_beside(name).is_some()
-            || ys.iter().any(|(y, _)| process_parts::part_of(name, &table.names[*y]).is_some())
             || is_bound(name)
             || is_total(name)
             || is_share(name)
     };
     let memory = |column: usize| {
         let name = &table.names[column];
-        meaning_in(table, column).or_else(|| free_meaning(name)).is_some_and(|meant| whose::is_size(&meant))
+        let large =
+            || table.rows.iter().filter_map(|row| measured(&row[column])).any(|value| value > NO_SHARE);
+        let size = |meant: &Meaning| whose::is_size(meant) || large();
+        meaning_in(table, column).or_else(|| free_meaning(name)).as_ref().is_some_and(size)
             || table.holds_sizes(column)
-            || is_other_memory(name) && numbers::unit_of_name(name).is_some()
+            || is_other_memory(name) && name.to_ascii_lowercase().contains("mem")
+            || numbers::unit_of_name(name).is_some() && !tells_no_level(name)
     };
+    let parts = ys.iter().flat_map(|(y, _)| table.parts().beside(*y, &table.names));
+    let parts: BTreeSet<usize> = parts.map(|(column, _)| column).collect();
     let left = (0..table.names.len())
+        .filter(|column| !parts.contains(column))
         .filter(|column| ys.iter().all(|(y, _)| y != column) && x.column != Some(*column))
         .filter(|column| !beside(&table.names[*column]) && table.share_of_sizes(*column) >= 0.5)
         .filter(|column| memory(*column));
@@ -262,7 +280,7 @@ fn is_share(name: &str) -> bool {
     let lower = last.to_ascii_lowercase();
     let util = |word: &str| matches!(word, "util" | "utilization" | "utilisation");
     let says_so = ["percent", "pct", "%"].iter().any(|word| lower.contains(word))
-        || time_units::words(last).iter().any(|word| util(word));
+        || numbers::unit_of_name(last).is_none() && time_units::words(last).iter().any(|word| util(word));
     let memory = ["mem", "ram", "swap"].iter().any(|word| lower.contains(word));
     (says_so && memory)
         || matches!(last, "system/memory" | "system.memory")

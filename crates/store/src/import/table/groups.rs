@@ -53,6 +53,11 @@ pub(super) fn of(table: &Table, y: usize, place: &Place) -> Vec<Group> {
     by_name(table, y).into_iter().flat_map(|(title, rows)| by_x(table, (title, rows), y, place)).collect()
 }
 
+/// The columns whose names say that they are of somebody.
+pub(super) fn columns(names: &[String]) -> Vec<usize> {
+    GROUPS.iter().filter_map(|group| names.iter().position(|name| is_named(name, group))).collect()
+}
+
 /// The rows parted by the columns whose names say that they are of somebody.
 fn by_name(table: &Table, y: usize) -> Vec<(String, Vec<usize>)> {
     let rows: Vec<usize> =
@@ -62,8 +67,7 @@ fn by_name(table: &Table, y: usize) -> Vec<(String, Vec<usize>)> {
         // A value a row is no group.
         *column != y && values.len() > 1 && values.len() * 2 <= rows.len()
     };
-    let named = GROUPS.iter().filter_map(|group| table.names.iter().position(|name| is_named(name, group)));
-    let columns: Vec<usize> = named.filter(telling).collect();
+    let columns: Vec<usize> = table.known().groups.iter().copied().filter(telling).collect();
     let parts = parts(table, &rows, &columns);
     if parts.len() < 2 || parts.len() * 2 > rows.len() {
         return vec![(String::new(), (0..table.rows.len()).collect())];
@@ -91,9 +95,10 @@ fn parts(table: &Table, rows: &[usize], columns: &[usize]) -> Vec<(String, Vec<u
 /// Rows that share their x, parted by the column that tells them apart.
 fn by_x(table: &Table, (title, rows): (String, Vec<usize>), y: usize, place: &Place) -> Vec<Group> {
     if let Some(cards) = turns::cards(table, y).filter(|_| place.column.is_none() && title.is_empty()) {
+        let whole = turns::whole_rounds(table.rows.len(), cards);
         let card = |card: usize| Group {
             title: format!("card {} of {cards}", card + 1),
-            rows: rows.iter().copied().filter(|row| row % cards == card).collect(),
+            rows: rows.iter().copied().filter(|row| *row < whole && row % cards == card).collect(),
             note: Some(turns::note(cards)),
         };
         return (0..cards).map(card).collect();

@@ -5,8 +5,9 @@
 
 use super::super::memory_names::{Meaning, meaning};
 use super::super::numbers::{self, BYTES, KIB, Unit};
-use super::super::{page_cache, time_units};
-use super::{Table, measured};
+use super::super::{Hints, page_cache, time_units};
+use super::columns::x_column;
+use super::{Table, groups, measured};
 use lowtide_model::Metric;
 use std::collections::BTreeMap;
 
@@ -81,10 +82,11 @@ pub(super) struct Needed {
 }
 
 /// What a machine needs, where a table tells its parts and nothing of a process.
-pub(super) fn with_need(table: &Table) -> Option<Needed> {
+pub(super) fn with_need(table: &Table, hints: &Hints) -> Option<Needed> {
     let columns = parts(table)?;
-    let need = need(table, &columns)?;
-    let bytes = unit(table, &columns).bytes;
+    let need = need(table, &columns, &rows_of_each(table, &columns, hints))?;
+    let unit = unit(table, &columns, hints);
+    let bytes = unit.map_or(1.0, |(unit, _)| unit.bytes);
     let told = |value: &Option<f64>| value.map_or(String::new(), |value| format!("{}", value * bytes));
     let rows = table.rows.iter().enumerate().map(|(at, row)| {
         let all = need.total.as_ref().map(|total| told(&total[at]));
@@ -95,9 +97,13 @@ pub(super) fn with_need(table: &Table) -> Option<Needed> {
     let mut written = table.written.clone();
     written.resize(names.len(), None);
     let rows = rows.collect();
-    let table_of_need = Table { names, rows, written, named_again: table.named_again.clone() };
+    let table_of_need = Table { written, ..Table::new(names, rows, table.named_again.clone()) };
     let meant = Meaning { metric: Metric::Host, rank: 4, unit: Some(BYTES) };
-    Some(Needed { table: table_of_need, y: (table.names.len(), meant), note: need.note })
+    let note = match unit {
+        Some((unit, how)) => format!("{}; all of them taken as {}, {how}", need.note, unit.name),
+        None => need.note,
+    };
+    Some(Needed { table: table_of_need, y: (table.names.len(), meant), note })
 }
 
 /// Names of the columns that are added, which go with each other.
@@ -132,19 +138,35 @@ fn parts(table: &Table) -> Option<BTreeMap<Part, usize>> {
     known.then_some(out)
 }
 
-/// The unit of all parts: in the cells, in a name, the kernel's, or by their size.
-fn unit(table: &Table, columns: &BTreeMap<Part, usize>) -> Unit {
+/// The rows of each machine.
+fn rows_of_each(table: &Table, columns: &BTreeMap<Part, usize>, hints: &Hints) -> Vec<Vec<usize>> {
+    let place = x_column(table, hints, &[]).ok();
+    let parted = place.map(|place| groups::of(table, columns[&Part::Free], &place));
+    parted.unwrap_or_default().into_iter().map(|group| group.rows).collect()
+}
+
+/// The unit of all parts: as asked, in a name, the kernel's, or by how large the largest is; `None` where the cells say it.
+fn unit(table: &Table, columns: &BTreeMap<Part, usize>, hints: &Hints) -> Option<(Unit, &'static str)> {
     let names = || columns.values().map(|column| table.names[*column].as_str());
-    let sized = columns.values().any(|column| table.holds_sizes(*column));
     let of_kernel = |name: &str| name.to_ascii_lowercase().starts_with("kb") || name.starts_with("[MEM]");
-    if sized {
-        return BYTES;
+    if columns.values().any(|column| table.holds_sizes(*column)) {
+        return None;
     }
-    if let Some(unit) = names().find_map(numbers::unit_of_name) {
-        return unit;
+    if let Some(unit) = hints.unit.as_deref().and_then(numbers::unit) {
+        return Some((unit, "as asked"));
     }
-    let values = || table.rows.iter().filter_map(|row| measured(&row[columns[&Part::Free]]));
-    if names().any(of_kernel) { KIB } else { numbers::guess(&values().collect::<Vec<_>>()) }
+    if let Some(unit) = names().find_map(numbers::unit_in_name) {
+        return Some((unit, "by a name"));
+    }
+    if names().any(of_kernel) {
+        return Some((KIB, "as the kernel counts"));
+    }
+    let cells = |column: &usize| {
+        let column = *column;
+        table.rows.iter().filter_map(move |row| measured(&row[column]))
+    };
+    let all: Vec<f64> = columns.values().flat_map(cells).collect();
+    Some((numbers::guess_of_machine(&all), numbers::BY_SIZE))
 }
 
 /// The numbers of one row.
@@ -168,8 +190,27 @@ impl Row<'_> {
     }
 }
 
+/// In which rows what is called used holds the page cache: it is one tool on one machine that decides, so all rows of a
+/// machine decide together.
+fn with_cache(table: &Table, columns: &BTreeMap<Part, usize>, machines: &[Vec<usize>]) -> Vec<bool> {
+    let mut out = vec![false; table.rows.len()];
+    for rows in machines {
+        let of = |value: &dyn Fn(&Row<'_>) -> Option<f64>| -> Vec<f64> {
+            let told = |row: &usize| value(&Row { cells: &table.rows[*row], columns }).unwrap_or(f64::NAN);
+            rows.iter().map(told).collect()
+        };
+        let [used, free] = [Part::Used, Part::Free].map(|part| of(&|row| row.at(part)));
+        let mut rest = of(&|row| Some((row.used_and_free()? - row.at(Part::Total)?) / row.at(Part::Total)?));
+        rest.retain(|rest| rest.is_finite());
+        let is_all = !rest.is_empty() && rest.iter().all(|rest| rest.abs() < 0.01);
+        let holds = is_all || page_cache::is_in_used(&used, &free, &of(&|row| row.cache()));
+        rows.iter().for_each(|row| out[*row] = holds);
+    }
+    out
+}
+
 /// What is needed by the parts that there are, the surest first.
-fn need(table: &Table, columns: &BTreeMap<Part, usize>) -> Option<Need> {
+fn need(table: &Table, columns: &BTreeMap<Part, usize>, machines: &[Vec<usize>]) -> Option<Need> {
     let each = |of: &dyn Fn(&Row<'_>) -> Option<f64>| -> Vec<Option<f64>> {
         table.rows.iter().map(|cells| of(&Row { cells, columns })).collect()
     };
@@ -177,15 +218,6 @@ fn need(table: &Table, columns: &BTreeMap<Part, usize>) -> Option<Need> {
     let cache = super::super::named(&[name(Part::Cached), name(Part::Buffers)]);
     let has = |part: Part| columns.contains_key(&part);
     let total = has(Part::Total).then(|| each(&|row| row.at(Part::Total)));
-    let wholes = each(&|row| row.used_and_free());
-    let of = |value: &dyn Fn(&Row<'_>) -> Option<f64>| -> Vec<f64> {
-        each(value).into_iter().map(|value| value.unwrap_or(f64::NAN)).collect()
-    };
-    let [in_use, unused] = [Part::Used, Part::Free].map(|part| of(&|row| row.at(part)));
-    let is_all = |row: &Row<'_>| Some((row.used_and_free()? - row.at(Part::Total)?) / row.at(Part::Total)?);
-    let rest = of(&is_all);
-    let holds_cache = page_cache::is_in_used(&in_use, &unused, &of(&|row| row.cache()))
-        || rest.iter().all(|rest| rest.abs() < 0.01);
     let need = |title, note: String, values, total| Some(Need { title, note, values, total });
     let (all, free, used) = (name(Part::Total), name(Part::Free), name(Part::Used));
     let available = name(Part::Available);
@@ -193,14 +225,21 @@ fn need(table: &Table, columns: &BTreeMap<Part, usize>) -> Option<Need> {
         let values = each(&|row| Some(row.at(Part::Total)? - row.at(Part::Available)?));
         return need(USED, format!("memory used is `{all}` minus `{available}`"), values, total);
     }
-    if has(Part::Used) && holds_cache {
-        let values = each(&|row| Some(row.at(Part::Used)? - row.cache()?));
-        let note = format!("memory used is `{used}`, which holds page cache, minus {cache}");
-        return need(USED, note, values, total.or(Some(wholes)));
-    }
     if has(Part::Used) {
-        let values = each(&|row| row.at(Part::Used));
-        return need(USED, format!("memory used is `{used}`, which holds no page cache"), values, total);
+        let holds = with_cache(table, columns, machines);
+        let values = table.rows.iter().zip(&holds).map(|(cells, holds)| {
+            let row = Row { cells, columns };
+            if *holds { Some(row.at(Part::Used)? - row.cache()?) } else { row.at(Part::Used) }
+        });
+        let all_hold = holds.iter().all(|holds| *holds);
+        let how = match holds.contains(&true) {
+            true if all_hold => format!(", which holds page cache, minus {cache}"),
+            true => format!(", minus {cache} on the machines where it holds page cache"),
+            false => ", which holds no page cache".to_owned(),
+        };
+        let wholes = || all_hold.then(|| each(&|row| row.used_and_free()));
+        let values = values.collect();
+        return need(USED, format!("memory used is `{used}`{how}"), values, total.or_else(wholes));
     }
     if has(Part::Total) {
         let values = each(&|row| Some(row.at(Part::Total)? - row.at(Part::Free)? - row.cache()?));

@@ -18,7 +18,8 @@ pub(super) fn read(text: &str, _: &Hints) -> Attempt {
         let sizes = [6, 7, 8, 9, 10].map(at);
         let (Some(time), [Some(page), Some(all), Some(free), Some(cache), Some(buffers)]) = (time, sizes)
         else {
-            return Err(NO_ATOP.into());
+            // A line that was cut.
+            continue;
         };
         rounds.now = Some(time);
         rounds.add("", (all - free - cache - buffers) * page, Some(all * page));
