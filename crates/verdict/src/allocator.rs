@@ -4,6 +4,7 @@
 //! growing is a leak of tensors, the rest growing is fragmentation, and the two need different cures. Not here: the
 //! driver's number (see `run`).
 
+use crate::crew::Subject;
 use crate::judge::Judge;
 use crate::levels::Levels;
 use crate::live::LiveJudge;
@@ -62,6 +63,20 @@ pub(crate) struct Tensors {
     pub(crate) count: Option<Ends>,
     pub(crate) cpu: Option<Ends>,
     pub(crate) device: Option<Ends>,
+}
+
+impl Tensors {
+    /// Those of two processes; what one of them does not tell is not known of both.
+    fn and(self, other: Self) -> Self {
+        let sum = |a: Option<Ends>, b: Option<Ends>| {
+            a.zip(b).map(|(a, b)| Ends { first: a.first + b.first, last: a.last + b.last })
+        };
+        Self {
+            count: sum(self.count, other.count),
+            cpu: sum(self.cpu, other.cpu),
+            device: sum(self.device, other.device),
+        }
+    }
 }
 
 /// What one process told of its allocator.
@@ -127,11 +142,12 @@ impl Allocators {
         facts.tensors
     }
 
-    /// What a process's tensors did.
-    pub(crate) fn tensors(&self, process: ProcKey, role: Role) -> Tensors {
-        let own = self.0.get(&Speaker::Process(process));
-        let unnamed = || self.0.get(&Speaker::Trainer(None)).filter(|_| role == Role::Trainer);
-        own.or_else(unnamed).map(|told| told.tensors).unwrap_or_default()
+    /// What the tensors of one process did, or of several together.
+    pub(crate) fn tensors(&self, of: &Subject, role: Role) -> Tensors {
+        let unnamed = || self.0.get(&Speaker::Trainer(None)).filter(|_| role == Role::Trainer && of.is_one());
+        let own = |process: &ProcKey| self.0.get(&Speaker::Process(*process)).or_else(unnamed);
+        let each = of.members.iter().map(|process| own(process).map(|told| told.tensors).unwrap_or_default());
+        each.reduce(Tensors::and).unwrap_or_default()
     }
 }
 

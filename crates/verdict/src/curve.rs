@@ -189,10 +189,11 @@ fn need(beside: &Beside<'_>, counted: Option<&str>) -> Judge {
     let mut judge = Judge::new(curve.context.clone(), curve.axis, curve.metric.clone());
     judge.set_name(&curve.name);
     judge.set_file_inside(beside.has("anon"));
-    let part = if curve.metric == Metric::Gpu { "allocated" } else { "anon" };
+    // Nothing of a GPU is swapped out: that is the process's own.
+    let (part, out) = if curve.metric == Metric::Gpu { ("allocated", "") } else { ("anon", "swap") };
     for &i in beside.order {
         let x = curve.x[i];
-        let need = beside.at(part, i).unwrap_or(curve.y[i]) + beside.at("swap", i).unwrap_or(0.0);
+        let need = beside.at(part, i).unwrap_or(curve.y[i]) + beside.at(out, i).unwrap_or(0.0);
         judge.push(Point::one(x, need));
         if let Some(file) =
             beside.at("file", i).or_else(|| beside.at("anon", i).map(|anon| curve.y[i] - anon))

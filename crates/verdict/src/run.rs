@@ -297,7 +297,7 @@ impl LiveJudge {
         let began = self.marks.began();
         verdict.tell_scans(subject.members.iter().find_map(|key| self.scans.grown(*key, began)));
         let grows = track.grown() > WORTH * self.doubt;
-        let tensors = self.allocators.tensors(key, role);
+        let tensors = self.allocators.tensors(subject, role);
         verdict.tell_causes(&Signs {
             role: Some(role),
             worth: WORTH * self.doubt,

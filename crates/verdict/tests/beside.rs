@@ -185,3 +185,20 @@ fn side_curves_that_hold_nothing_or_end_early_say_nothing() {
         }
     }
 }
+
+#[test]
+fn swap_beside_a_gpu_is_no_memory_of_the_gpu() {
+    let x: Vec<f64> = (0..200).map(f64::from).collect();
+    let swap = x.iter().map(|x| x * 20e6).collect();
+    let curve = Curve {
+        axis: Axis::Step,
+        metric: Metric::Gpu,
+        y: x.iter().map(|x| 18e9 + 1e6 * (x % 7.0)).collect(),
+        series: [("swap".to_owned(), swap)].into_iter().collect(),
+        x,
+        ..Curve::default()
+    };
+    assert_eq!(judge(&curve).group, Group::Flat);
+    let of_a_process = Curve { metric: Metric::Rss, ..curve };
+    assert_eq!(judge(&of_a_process).group, Group::Leak);
+}
