@@ -10,7 +10,7 @@ use crate::edges::Cursors;
 use crate::frames::Running;
 use crate::frontier::Frontier;
 use crate::index::{CACHED, FREE, Slot, object_of};
-use crate::links::unmarked;
+use crate::links::{Lead, unmarked};
 use crate::names::{self, DICT_KEYS, Table};
 use crate::path::Namer;
 use crate::reader::{Window, plausible};
@@ -25,10 +25,10 @@ const MOST_INSTANCES: usize = 4096;
 const MOST_LED_TO: usize = 4096;
 /// Blocks that are gone on from, all together: such as came meanwhile, and such as were there.
 const MOST_NEW: usize = 1 << 16;
-const MOST_OLD: usize = 4096;
-/// Bytes that are looked at of one of them, and of one whose size is not known.
+const MOST_OLD: usize = 1 << 14;
+/// Bytes that are looked at of one that was there, and of one that came, of which the size is not known.
 const LONGEST: u64 = 64 << 10;
-const UNKNOWN: u64 = 128;
+const UNKNOWN: u64 = 512;
 /// The part of what hangs on nothing that a name has to lead to: as large as what is told beside a holder.
 const PART: usize = 5;
 
@@ -62,8 +62,8 @@ struct Search<'k, 'a, 'b> {
     /// Where reading ends.
     limit: u64,
     instances: usize,
-    /// Whether objects lead elsewhere than when they were read.
-    changed: FxHashMap<u32, bool>,
+    /// Whether blocks are not what they were.
+    others: FxHashMap<u32, Option<bool>>,
     window: Window,
     /// Where blocks begin that were gone on from, and how many more may be.
     walked: FxHashSet<u64>,
@@ -85,7 +85,7 @@ impl<'k, 'a, 'b> Search<'k, 'a, 'b> {
             kinds: unheld.iter().flat_map(|unheld| &unheld.kinds).copied().collect(),
             limit: ground.limit(),
             instances: MOST_INSTANCES,
-            changed: FxHashMap::default(),
+            others: FxHashMap::default(),
             window: Window::for_scattered(LONGEST as usize),
             walked: FxHashSet::default(),
             new: MOST_NEW,
@@ -144,21 +144,26 @@ impl<'k, 'a, 'b> Search<'k, 'a, 'b> {
 
     /// What a name leads to: if that came meanwhile, and leads on to what is looked for, it is told for those types.
     fn object(&mut self, address: u64, name: impl Fn() -> Option<String>) {
-        if !self.came(address) {
-            return;
-        }
+        let Some(kind) = self.came(address) else { return };
         let before = self.held();
-        let whole = self.walk(address);
+        // What could not be gone over may lead there: so may what code in C keeps its records in, which moves all the time.
+        let whole = kind.is_some_and(|kind| !self.has_records(kind)) && self.walk(address);
         self.spread();
         let now = self.held();
         for at in 0..self.unheld.len() {
             let held = now[at] - before[at];
-            // What could not be gone over to its end may lead there.
             let leads = held > 0 && held * PART >= self.unheld[at].samples.len();
             if (leads || !whole) && self.names[at].is_none() {
                 self.names[at] = name();
             }
         }
+    }
+
+    /// Whether objects of a type have memory that is neither a table nor small.
+    fn has_records(&self, kind: u32) -> bool {
+        let Ground { types, links, .. } = *self.ground;
+        let table = links.get(kind).is_some_and(Lead::is_container);
+        types.get(kind).is_some_and(|found| !table && found.owned > found.small)
     }
 
     /// How many samples of each type a name was found to lead to.
@@ -167,22 +172,27 @@ impl<'k, 'a, 'b> Search<'k, 'a, 'b> {
         self.unheld.iter().map(held).collect()
     }
 
-    /// Whether what is at an address was not there when blocks were counted, or is one of the types that are looked for and leads
-    /// elsewhere than when it was read: allocators hand out again what was given back last, so the next object of its kind lies
-    /// where the one before it did.
-    fn came(&mut self, address: u64) -> bool {
-        let ground = self.ground;
+    /// The type of what is at an address, if it was not there when blocks were counted, or is one of the types that are looked for and
+    /// not the one that was: allocators hand out again what was given back last, so the next object of its kind lies where the one
+    /// before it did. Nothing is known of the type of what lies on a page that was not there before: it is not read.
+    fn came(&mut self, address: u64) -> Option<Option<u32>> {
         if !plausible(address) {
-            return false;
+            return None;
         }
-        match ground.index.find(address) {
-            Some(slot)
-                if object_of(ground.index.tag(slot.id)).is_some_and(|kind| self.kinds.contains(&kind)) =>
-            {
-                self.is_changed(slot)
-            }
-            found => self.is_new(address, found) && self.may_hold(address),
+        let Ground { index, reader, types, links, .. } = *self.ground;
+        let found = index.find(address);
+        if let Some(slot) = found
+            && let Some(kind) = object_of(index.tag(slot.id)).filter(|kind| self.kinds.contains(kind))
+        {
+            return (self.is_another(slot) == Some(true)).then_some(Some(kind));
         }
+        if !self.is_new(address, found) {
+            return None;
+        }
+        let Some(of) = reader.word(address + 8) else { return Some(None) };
+        let kind = types.all.iter().position(|found| found.address == of)? as u32;
+        // A counter is a new number each time that it is looked at.
+        links.get(kind).is_some_and(|lead| lead.holds && !lead.is_leaf()).then_some(Some(kind))
     }
 
     /// Whether what is at an address lies in a block that was free, or where nothing was resident. Memory of no allocator, and what
@@ -201,19 +211,9 @@ impl<'k, 'a, 'b> Search<'k, 'a, 'b> {
         }
     }
 
-    /// Whether an object could hold others: a counter is a new number each time that it is looked at. What lies on a page that
-    /// was not there before is not read.
-    fn may_hold(&self, address: u64) -> bool {
-        let ground = self.ground;
-        let Some(of) = ground.reader.word(address + 8) else { return true };
-        let kind = ground.types.all.iter().position(|found| found.address == of);
-        let lead = kind.and_then(|kind| ground.links.get(kind as u32));
-        lead.is_some_and(|lead| lead.holds && !lead.is_leaf())
-    }
-
-    /// Whether a block no longer leads to what it led to when it was read.
-    fn is_changed(&mut self, slot: Slot) -> bool {
-        if let Some(known) = self.changed.get(&slot.id) {
+    /// Whether a block no longer leads to what it led to when it was read; nothing where that was nowhere that matters.
+    fn is_another(&mut self, slot: Slot) -> Option<bool> {
+        if let Some(known) = self.others.get(&slot.id) {
             return *known;
         }
         let ground = self.ground;
@@ -223,34 +223,29 @@ impl<'k, 'a, 'b> Search<'k, 'a, 'b> {
                 before.insert(target);
             }
         });
-        let mut changed = false;
+        let mut another = Some(false).filter(|_| !before.is_empty());
         if (1..=MOST_LED_TO).contains(&before.len()) {
             self.window.words(ground.reader, (slot.start, slot.end), |_, stored| {
                 if let Some(block) = ground.index.find(unmarked(stored)) {
                     before.remove(&block.id);
                 }
             });
-            changed = !before.is_empty();
+            another = Some(!before.is_empty());
         }
-        self.changed.insert(slot.id, changed);
-        changed
+        self.others.insert(slot.id, another);
+        another
     }
 
-    /// Goes from an object, by the words that are there now, through what came meanwhile and what leads elsewhere than before, to
-    /// the first blocks that are as they were. Says whether it came to an end.
+    /// Goes from an object, by the words that are there now, through what came meanwhile and what need not be what it was, to the
+    /// first blocks that are. Says whether it could be read and came to an end.
     fn walk(&mut self, address: u64) -> bool {
         let ground = self.ground;
         let mut left = VecDeque::from([address]);
         let mut met = Vec::new();
+        // It may lie where nothing was mapped before.
+        ground.reader.memory().renew(address);
         while let Some(at) = left.pop_front() {
-            let range = match ground.index.find(at) {
-                Some(slot) => (slot.start, slot.end.min(slot.start + LONGEST)),
-                None => {
-                    // It may lie where nothing was mapped before.
-                    ground.reader.memory().renew(at);
-                    (at, at + UNKNOWN)
-                }
-            };
+            let range = self.range(at);
             if !self.walked.insert(range.0) {
                 continue;
             }
@@ -261,28 +256,53 @@ impl<'k, 'a, 'b> Search<'k, 'a, 'b> {
                 met.extend(Some(stored).filter(|_| plausible(stored)));
             });
             for to in met.drain(..) {
-                let found = ground.index.find(to);
-                if self.is_new(to, found) {
+                if self.is_new(to, ground.index.find(to)) {
                     if self.new == 0 {
                         return false;
                     }
                     self.new -= 1;
                     left.push_back(to);
                 } else if let Some(slot) = ground.links.target(ground.index, to).filter(|_| self.old > 0) {
-                    self.old -= 1;
-                    if self.is_changed(slot) {
-                        left.push_back(to);
-                    } else if !self.tree.is_named(slot.id) && !self.passed.contains(slot.id) {
-                        self.passed.insert(slot.id);
-                        self.next.insert(slot.id);
-                    }
+                    left.extend(Some(to).filter(|_| self.old(slot)));
                 }
             }
-            if !there || ground.reader.effort() >= self.limit {
+            if at == address && !there || ground.reader.effort() >= self.limit {
                 return false;
             }
         }
         true
+    }
+
+    /// Where the words of a block are that is gone on from.
+    fn range(&self, at: u64) -> (u64, u64) {
+        let ground = self.ground;
+        match ground.index.find(at) {
+            Some(slot) if slot.end - slot.start <= UNKNOWN || !self.is_new(at, Some(slot)) => {
+                (slot.start, slot.end.min(slot.start + LONGEST))
+            }
+            Some(slot) => (at, slot.end.min(at + UNKNOWN)),
+            None => (at, at + UNKNOWN),
+        }
+    }
+
+    /// A word leads to a block that was there before. Says whether it is gone on from by the words that are there now; by what it led
+    /// to then it is where it is what it was.
+    fn old(&mut self, slot: Slot) -> bool {
+        let ground = self.ground;
+        let named = self.tree.is_named(slot.id);
+        let lead = object_of(ground.index.tag(slot.id)).map(|kind| ground.links.get(kind));
+        if lead.is_some_and(|lead| lead.is_none_or(Lead::is_leaf)) {
+            // It may be a sample.
+            self.passed.insert(slot.id);
+            return false;
+        }
+        self.old -= 1;
+        let another = self.is_another(slot) != Some(false);
+        if !named && !another && !self.passed.contains(slot.id) {
+            self.passed.insert(slot.id);
+            self.next.insert(slot.id);
+        }
+        another
     }
 
     /// Goes on from blocks that are as they were to all that they led to, but for what other names lead to.
