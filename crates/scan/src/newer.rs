@@ -40,6 +40,15 @@ pub(crate) struct Unheld {
     pub(crate) samples: Vec<u32>,
 }
 
+/// What came meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum New {
+    /// An object of this type.
+    Object(u32),
+    /// It lies on a page that was not there before: it is not read.
+    Unread,
+}
+
 /// For each of some types the first name that leads to an object which came meanwhile, directly or by an attribute, and so perhaps
 /// to the type's samples: to one that was not there, or one of those types that has been put where another one was.
 pub(crate) fn newer(ground: &Ground<'_, '_>, tree: &Tree<'_>, unheld: &[Unheld]) -> Vec<Option<String>> {
@@ -144,10 +153,10 @@ impl<'k, 'a, 'b> Search<'k, 'a, 'b> {
 
     /// What a name leads to: if that came meanwhile, and leads on to what is looked for, it is told for those types.
     fn object(&mut self, address: u64, name: impl Fn() -> Option<String>) {
-        let Some(kind) = self.came(address) else { return };
+        let Some(new) = self.came(address) else { return };
         let before = self.held();
         // What could not be gone over may lead there: so may what code in C keeps its records in, which moves all the time.
-        let whole = kind.is_some_and(|kind| !self.has_records(kind)) && self.walk(address);
+        let whole = matches!(new, New::Object(kind) if !self.has_records(kind)) && self.walk(address);
         self.spread();
         let now = self.held();
         for at in 0..self.unheld.len() {
@@ -172,10 +181,10 @@ impl<'k, 'a, 'b> Search<'k, 'a, 'b> {
         self.unheld.iter().map(held).collect()
     }
 
-    /// The type of what is at an address, if it was not there when blocks were counted, or is one of the types that are looked for and
+    /// What is at an address, if it was not there when blocks were counted, or is one of the types that are looked for and
     /// not the one that was: allocators hand out again what was given back last, so the next object of its kind lies where the one
-    /// before it did. Nothing is known of the type of what lies on a page that was not there before: it is not read.
-    fn came(&mut self, address: u64) -> Option<Option<u32>> {
+    /// before it did.
+    fn came(&mut self, address: u64) -> Option<New> {
         if !plausible(address) {
             return None;
         }
@@ -184,15 +193,15 @@ impl<'k, 'a, 'b> Search<'k, 'a, 'b> {
         if let Some(slot) = found
             && let Some(kind) = object_of(index.tag(slot.id)).filter(|kind| self.kinds.contains(kind))
         {
-            return (self.is_another(slot) == Some(true)).then_some(Some(kind));
+            return (self.is_another(slot) == Some(true)).then_some(New::Object(kind));
         }
         if !self.is_new(address, found) {
             return None;
         }
-        let Some(of) = reader.word(address + 8) else { return Some(None) };
+        let Some(of) = reader.word(address + 8) else { return Some(New::Unread) };
         let kind = types.all.iter().position(|found| found.address == of)? as u32;
         // A counter is a new number each time that it is looked at.
-        links.get(kind).is_some_and(|lead| lead.holds && !lead.is_leaf()).then_some(Some(kind))
+        links.get(kind).is_some_and(|lead| lead.holds && !lead.is_leaf()).then_some(New::Object(kind))
     }
 
     /// Whether what is at an address lies in a block that was free, or where nothing was resident. Memory of no allocator, and what
