@@ -10,7 +10,7 @@ use crate::beside::{Beside, Turn};
 use crate::claims::{Claims, place};
 use crate::edges::{Edges, Graph, Part};
 use crate::frontier::Frontier;
-use crate::index::{Index, Leads, Met, Near, Pool, RAW, Slot, Wanted, object_of, owner_of};
+use crate::index::{Index, Leads, Look, Met, Near, Pool, RAW, Slot, Wanted, object_of, owner_of};
 use crate::links::{HEAD, Links, Role, unmarked};
 use crate::names::Hashes;
 use crate::natives::{self, Natives};
@@ -218,19 +218,23 @@ impl Search {
     #[inline(always)]
     fn follow(&mut self, around: &Around<'_, '_>, from: &Source, stored: u64) {
         let address = unmarked(stored);
-        if plausible(address) && around.index.covers(address) {
-            self.pointer(around, from, stored, address);
+        if plausible(address)
+            && around.index.covers(address)
+            && let Some(look) = around.index.look(address)
+        {
+            self.pointer(around, from, stored, look);
         }
     }
 
     #[inline(never)]
-    fn pointer(&mut self, around: &Around<'_, '_>, from: &Source, stored: u64, address: u64) {
+    fn pointer(&mut self, around: &Around<'_, '_>, from: &Source, stored: u64, look: Look) {
         let Around { index, types, links, .. } = *around;
+        let address = look.address;
         // A pointer with a mark other than that of an instance's values (3.12) holds, but owns nothing.
         let owns = stored & 7 == 7 || stored.trailing_zeros() >= 2;
         let edges = self.edges.as_mut().zip(from.part);
         let wanted = if edges.is_some() { Wanted::All } else { Wanted::Raw };
-        match index.meet(address, wanted) {
+        match index.meet(look, wanted) {
             Met::Nothing => {}
             Met::Unread => self.unread = true,
             Met::Block { id, .. } if id >= self.ahead => self.unread = true,
@@ -289,7 +293,7 @@ impl Search {
         (self.phase, self.turn) = (Phase::Rest, Turn::Never);
         let around = Around { reader, index, types, links };
         for number in &others {
-            index.for_each_object(*number, |slot, kind, end| self.object(around, slot, kind, end));
+            index.for_each_object_in(*number, |slot, kind, end| self.object(around, slot, kind, end));
         }
         for number in others {
             index.for_each_native(number, |slot, end| self.native(around, slot, end));
@@ -407,10 +411,11 @@ impl Search {
     fn range(&mut self, around: Around<'_, '_>, range: (u64, u64), from: Source) {
         let mut window = std::mem::replace(&mut self.window, Window::new(0));
         let (start, length) = (range.0, range.1 - range.0);
+        let reach = around.index.reaches();
         window.words_before(around.reader, range, from.bound, |_, stored| {
             // Many C++ records point into themselves.
-            let away = stored.wrapping_sub(start) >= length;
-            if away {
+            let away = || stored.wrapping_sub(start) >= length;
+            if reach.may_be(stored) && away() {
                 self.follow(&around, &from, stored);
             }
         });

@@ -58,7 +58,7 @@ impl Search {
         words.iter().all(|word| {
             let stored = u64::from_le_bytes(*word);
             let address = unmarked(stored);
-            let dull = || self.is_dull(address) || !around.index.may_be_met(address);
+            let dull = || self.is_dull(address) || around.index.look(address).is_none();
             !plausible(address) || dull() && (plan.leads != Leads::Raw || !names.may_be(stored))
         })
     }
