@@ -204,7 +204,7 @@ pub(crate) struct Look {
 }
 
 /// Where blocks can be, for those who ask for many words.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reach {
     low: u64,
     length: u64,
@@ -437,11 +437,11 @@ impl Index {
         (self.low..self.high).contains(&address)
     }
 
-    /// The same for many words that are not addresses yet.
-    pub(crate) fn reaches(&self) -> Reach {
+    /// The same for many words that are not addresses yet, and for what else may be in a range.
+    pub(crate) fn reach_with(&self, (low, high): (u64, u64)) -> Reach {
         const MARKS: u64 = 7;
-        let low = self.low.saturating_sub(MARKS);
-        Reach { low, length: self.high.saturating_add(MARKS) - low }
+        let low = self.low.min(low).saturating_sub(MARKS);
+        Reach { low, length: self.high.max(high).saturating_add(MARKS) - low }
     }
 
     /// Whether a type could be at `address`: that is in no block, or near the beginning of one that is large enough. Those of pools
