@@ -190,7 +190,8 @@ os._exit(0)
 "
         );
         let scan = Target::start(&python, &program).scan();
-        let held = scan.holders.iter().find(|held| held.name == "list").expect("lists hold much");
+        let held = scan.holders.iter().find(|held| held.name == "list");
+        let held = held.unwrap_or_else(|| panic!("lists hold much: {}: {scan:?}", python.display()));
         let ends = [
             format!("list <- {node}.load <- {node}.before <- ..."),
             format!("<- {node}.before <- global {name} of module __main__"),
