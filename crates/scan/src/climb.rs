@@ -10,6 +10,7 @@ use crate::frames::ByFrame;
 use crate::frontier::Frontier;
 use crate::index::{Index, Slot, object_of, owner_of};
 use crate::links::Links;
+use crate::newer::{Unheld, newer};
 use crate::path::{Namer, Top};
 use crate::presample::{self, Samples, kinds_of};
 use crate::reader::{Reader, Resident};
@@ -155,7 +156,7 @@ impl Begun<'_> {
     /// All samples; of those that a search `before` was for, the ones it reached: with fewer ways no other can be.
     pub(crate) fn wanted(&self, ground: &Ground<'_, '_>, before: Option<&Tree<'_>>) -> Frontier {
         let mut wanted = Frontier::new(ground.index.slots());
-        let samples = self.climbs.iter().flat_map(|climb| &climb.nodes).map(|node| node.slot.id);
+        let samples = self.climbs.iter().flat_map(Climb::samples).map(|node| node.slot.id);
         let reached = samples.filter(|id| before.is_none_or(|before| before.is_reached(*id)));
         reached.for_each(|id| wanted.insert(id));
         wanted
@@ -164,8 +165,7 @@ impl Begun<'_> {
     /// Whether of each type only so few samples hang on nothing that what can be told by all of them is as exact without those.
     pub(crate) fn few_left(&self, tree: &Tree<'_>) -> bool {
         self.climbs.iter().all(|climb| {
-            let samples = (0..climb.all.count_ones()).zip(&climb.nodes);
-            let left = samples.filter(|(_, node)| !tree.is_reached(node.slot.id));
+            let left = (0..).zip(climb.samples()).filter(|(_, node)| !tree.is_reached(node.slot.id));
             climb.share(left.fold(0, |left, (number, _)| left | 1 << number)) <= FEW
         })
     }
@@ -173,8 +173,7 @@ impl Begun<'_> {
     /// Whether a good part of the samples of a type hangs on nothing.
     pub(crate) fn loose(&self, tree: &Tree<'_>) -> bool {
         self.climbs.iter().any(|climb| {
-            let samples = climb.nodes.iter().take(climb.all.count_ones() as usize);
-            let loose = samples.filter(|node| !tree.is_reached(node.slot.id)).count();
+            let loose = climb.samples().filter(|node| !tree.is_reached(node.slot.id)).count();
             loose * LOOSE > climb.all.count_ones() as usize
         })
     }
@@ -182,8 +181,8 @@ impl Begun<'_> {
     /// Whether the ways of a good part of the samples of a type end where a word is gone.
     pub(crate) fn lost(&self, ways: &Ways) -> bool {
         self.climbs.iter().any(|climb| {
-            let lost = climb.nodes.iter().filter(|node| ways.is_lost(node.slot.id)).count();
-            lost * LOOSE > climb.nodes.len()
+            let lost = climb.samples().filter(|node| ways.is_lost(node.slot.id)).count();
+            lost * LOOSE > climb.samples().count()
         })
     }
 
@@ -197,7 +196,7 @@ impl Begun<'_> {
         for climb in &self.climbs {
             let count = climb.all.count_ones() as usize;
             let mut through: FxHashMap<(u32, u32), usize> = FxHashMap::default();
-            for node in climb.nodes.iter().take(count) {
+            for node in climb.samples() {
                 ways.up(node.slot.id)
                     .filter(strange)
                     .for_each(|(low, above)| *through.entry((above, low)).or_default() += 1);
@@ -238,23 +237,61 @@ impl Begun<'_> {
         Ways::find(ground, tree, &self.climbs, levels / 2, ground.limit())
     }
 
-    /// Goes up.
-    pub(crate) fn end(mut self, ground: &Ground<'_, '_>, (tree, ways): (&Tree<'_>, &Ways)) -> Vec<Holders> {
+    /// Goes up from every sample to where its way begins. Gives the names that may hold what no other name does.
+    pub(crate) fn ascend(&mut self, ground: &Ground<'_, '_>, (tree, ways): (&Tree<'_>, &Ways)) -> Came {
         for climb in &mut self.climbs {
-            climb.cut = tree.cut || ways.cut;
-            ascend(ground, (tree, ways), climb);
+            climb.ascend(ground, (tree, ways));
         }
-        let report = |(chosen, climb): (&Chosen<'_>, &Climb)| {
-            let mut holders = report(ground, chosen, climb);
-            if climb.is_unheld() {
+        let unheld =
+            self.chosen.iter().zip(&self.climbs).enumerate().filter(|(_, (_, climb))| climb.is_unheld());
+        let (places, unheld): (Vec<usize>, Vec<Unheld>) = unheld
+            .map(|(at, (chosen, climb))| {
                 let kinds = kinds_of(ground.types, std::iter::once(chosen.row)).concat();
-                crate::newer::newer((ground, tree, &kinds))
-                    .iter()
-                    .for_each(|name| holders.doubt = came(name));
+                (at, Unheld { kinds, samples: climb.unnamed() })
+            })
+            .unzip();
+        Came(places.into_iter().zip(newer(ground, tree, &unheld)).collect())
+    }
+
+    /// Goes up once more by other ways from the samples that hang on nothing, also by one that came meanwhile.
+    pub(crate) fn ascend_again(
+        &mut self,
+        ground: &Ground<'_, '_>,
+        (tree, ways): (&Tree<'_>, &Ways),
+        came: &mut Came,
+    ) {
+        let climbs = &mut self.climbs;
+        came.0.retain(|(at, name)| {
+            let again = name.is_none();
+            if let Some(climb) = climbs.get_mut(*at).filter(|_| again) {
+                climb.forget();
+                climb.ascend(ground, (tree, ways));
             }
-            holders
-        };
-        self.chosen.iter().zip(&self.climbs).map(report).collect()
+            !again
+        });
+    }
+
+    /// What is told of each type.
+    pub(crate) fn end(self, ground: &Ground<'_, '_>, came: &Came) -> Vec<Holders> {
+        let climbs = self.chosen.iter().zip(&self.climbs);
+        let mut all: Vec<Holders> = climbs.map(|(chosen, climb)| report(ground, chosen, climb)).collect();
+        for (at, name) in &came.0 {
+            if let (Some(holders), Some(name)) = (all.get_mut(*at), name) {
+                holders.doubt = may_hold(name);
+            }
+        }
+        all
+    }
+}
+
+/// The types whose samples hang on nothing, by their place, with a name that leads to what came meanwhile and may hold them.
+#[derive(Default)]
+pub(crate) struct Came(Vec<(usize, Option<String>)>);
+
+impl Came {
+    /// Whether there is such a type and no name for it.
+    pub(crate) fn lacks(&self) -> bool {
+        self.0.iter().any(|(_, name)| name.is_none())
     }
 }
 
@@ -288,6 +325,10 @@ impl Climb {
         self.nodes.push(Node { slot, kind, above: None, samples: 1 << number, level: 0 });
     }
 
+    pub(crate) fn samples(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().take(self.all.count_ones() as usize)
+    }
+
     /// The node of a block.
     fn found(&mut self, ground: &Ground<'_, '_>, slot: Slot, level: u32) -> u32 {
         *self.seen.entry(slot.id).or_insert_with(|| {
@@ -314,6 +355,69 @@ impl Climb {
         self.weight(samples) / self.weight(self.all).max(1.0)
     }
 
+    /// Goes up from every sample to where its way begins.
+    fn ascend(&mut self, ground: &Ground<'_, '_>, (tree, ways): (&Tree<'_>, &Ways)) {
+        let climb = self;
+        climb.cut = tree.cut || ways.cut;
+        let namer = Namer { ground };
+        let (mut ends, mut locals) = (Vec::new(), Vec::new());
+        for sample in 0..climb.all.count_ones() {
+            let mut below = sample;
+            // A way is as long as what is known of it.
+            for level in 1.. {
+                let lower = climb.nodes[below as usize];
+                if let Some(by) = tree.frame(lower.slot.id) {
+                    match by {
+                        ByFrame::Local(local) => locals.push((local, below)),
+                        ByFrame::Nameless => climb.nameless |= 1 << sample,
+                    }
+                    break;
+                }
+                if lower.above.is_none()
+                    && let Some((slot, at)) = ways.next(lower.slot.id)
+                {
+                    let above = climb.found(ground, slot, level);
+                    climb.nodes[below as usize].above = Some((above, at));
+                }
+                let Some((above, _)) = climb.nodes[below as usize].above else { break };
+                climb.nodes[above as usize].samples |= 1 << sample;
+                let node = climb.nodes[above as usize];
+                let kept =
+                    ways.above(node.slot.id).and_then(|(slot, _)| object_of(ground.index.tag(slot.id)));
+                if namer.is_end(&node, kept) {
+                    climb.nameless |= u64::from(namer.is_nameless(climb, above)) << sample;
+                    ends.push(above);
+                    break;
+                }
+                below = above;
+            }
+        }
+        ends.sort_unstable();
+        ends.dedup();
+        // The same local of many frames of one function is one holder.
+        locals.sort_unstable();
+        let samples = |below: u32| climb.nodes[below as usize].samples;
+        let local = locals.chunk_by(|one, next| one.0 == next.0).filter_map(|same| {
+            namer.local(same[0].0, same.iter().fold(0, |all, (_, below)| all | samples(*below)))
+        });
+        let named = ends.iter().flat_map(|node| namer.tops(climb, *node));
+        climb.tops = named.chain(local).collect();
+    }
+
+    /// Forgets where it went.
+    fn forget(&mut self) {
+        let Self { nodes, weights, .. } = std::mem::take(self);
+        let samples = nodes.into_iter().zip(weights);
+        samples.for_each(|(node, weight)| self.sample(node.slot, node.kind, weight));
+    }
+
+    /// The samples that no name leads to.
+    fn unnamed(&self) -> Vec<u32> {
+        let named = self.tops.iter().fold(0, |all, top| all | top.samples);
+        let samples = (0..).zip(self.samples());
+        samples.filter(|(number, _)| named >> number & 1 == 0).map(|(_, node)| node.slot.id).collect()
+    }
+
     /// Whether most of the samples hang on no name, and there was time to look for one.
     fn is_unheld(&self) -> bool {
         let named = self.tops.iter().fold(0, |all, top| all | top.samples);
@@ -330,52 +434,6 @@ impl Climb {
 /// Where an object itself begins in its block.
 pub(crate) fn object_at(ground: &Ground<'_, '_>, slot: Slot, found: &Type) -> u64 {
     slot.start + ground.types.skip() as u64 + found.lead
-}
-
-/// Goes up from every sample to where its way begins.
-fn ascend(ground: &Ground<'_, '_>, (tree, ways): (&Tree<'_>, &Ways), climb: &mut Climb) {
-    let namer = Namer { ground };
-    let (mut ends, mut locals) = (Vec::new(), Vec::new());
-    for sample in 0..climb.all.count_ones() {
-        let mut below = sample;
-        // A way is as long as what is known of it.
-        for level in 1.. {
-            let lower = climb.nodes[below as usize];
-            if let Some(by) = tree.frame(lower.slot.id) {
-                match by {
-                    ByFrame::Local(local) => locals.push((local, below)),
-                    ByFrame::Nameless => climb.nameless |= 1 << sample,
-                }
-                break;
-            }
-            if lower.above.is_none()
-                && let Some((slot, at)) = ways.next(lower.slot.id)
-            {
-                let above = climb.found(ground, slot, level);
-                climb.nodes[below as usize].above = Some((above, at));
-            }
-            let Some((above, _)) = climb.nodes[below as usize].above else { break };
-            climb.nodes[above as usize].samples |= 1 << sample;
-            let node = climb.nodes[above as usize];
-            let kept = ways.above(node.slot.id).and_then(|(slot, _)| object_of(ground.index.tag(slot.id)));
-            if namer.is_end(&node, kept) {
-                climb.nameless |= u64::from(namer.is_nameless(climb, above)) << sample;
-                ends.push(above);
-                break;
-            }
-            below = above;
-        }
-    }
-    ends.sort_unstable();
-    ends.dedup();
-    // The same local of many frames of one function is one holder.
-    locals.sort_unstable();
-    let samples = |below: u32| climb.nodes[below as usize].samples;
-    let local = locals.chunk_by(|one, next| one.0 == next.0).filter_map(|same| {
-        namer.local(same[0].0, same.iter().fold(0, |all, (_, below)| all | samples(*below)))
-    });
-    let named = ends.iter().flat_map(|node| namer.tops(climb, *node));
-    climb.tops = named.chain(local).collect();
 }
 
 fn report(ground: &Ground<'_, '_>, chosen: &Chosen<'_>, climb: &Climb) -> Holders {
@@ -426,7 +484,7 @@ fn also(namer: &Namer<'_, '_>, climb: &Climb, (top, way): (&Top, &Way)) -> Strin
 }
 
 /// What is said of samples that hang on nothing where a name leads to what came meanwhile.
-fn came(name: &str) -> String {
+fn may_hold(name: &str) -> String {
     format!(
         "no name that leads to them was found: {name} leads to what came while the scan went on, and may hold them"
     )

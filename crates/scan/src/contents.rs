@@ -204,7 +204,7 @@ impl<'a> Filler<'a, '_> {
     /// Follows what the pools of a window lead to.
     fn follow(&mut self, batch: &mut Batch, search: &mut Search) {
         let Batch { buffer, loaded, blocks } = batch;
-        search.at_hand(blocks.clone());
+        search.at_hand(self.around(), blocks.clone());
         for turn in Turn::ALL {
             for Loaded { pool, at, length, tags, leads } in &mut *loaded {
                 if search.has(pool, turn) {

@@ -11,8 +11,10 @@ use crate::types::Types;
 
 /// Smallest chunk.
 const LEAST: u64 = 32;
-/// Bytes read at once.
-const WINDOW: usize = 1 << 20;
+/// Bytes read at once: as many as the processor's own caches still have when their chunks are looked at.
+const WINDOW: usize = 128 << 10;
+/// Bytes from one place to go back to, to the next.
+const MARKED: u64 = 1 << 20;
 /// Times one place is read again before it is given up.
 const TRIES: u32 = 16;
 /// Bytes a lost walk looks ahead for the next chunk.
@@ -92,7 +94,7 @@ impl Walker<'_, '_> {
         let mut out = Out { slots: HeapSlots::new(heap.end - heap.start), walk: Walk::default() };
         let mut cursor = Cursor { at: heap.first, pending: None, window: Window::new(WINDOW) };
         let mut mark = self.mark(heap.first, &out);
-        let (mut tries, mut window_end) = (0, heap.first + WINDOW as u64);
+        let (mut tries, mut window_end) = (0, heap.first + MARKED);
         loop {
             match self.step(heap, &mut cursor, &mut out) {
                 Step::Chunk => {}
@@ -116,7 +118,7 @@ impl Walker<'_, '_> {
             if cursor.at >= window_end && cursor.pending.is_none_or(|pending| pending.size < 1 << 20) {
                 // A place to go back to: before the chunk that still waits for its successor.
                 mark = self.mark(cursor.pending.map_or(cursor.at, |pending| pending.at), &out);
-                (tries, window_end) = (0, cursor.at + WINDOW as u64);
+                (tries, window_end) = (0, cursor.at + MARKED);
             }
         }
         (out.walk, out.slots)

@@ -196,6 +196,28 @@ pub(crate) enum Met {
     },
 }
 
+/// An address where something may be found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    pub(crate) address: u64,
+    entry: u32,
+}
+
+/// Where blocks can be, for those who ask for many words.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reach {
+    low: u64,
+    length: u64,
+}
+
+impl Reach {
+    /// Whether a word could lead there, whatever its low bits say. Quick to say no: most words are small numbers.
+    #[inline]
+    pub(crate) fn may_be(self, stored: u64) -> bool {
+        stored.wrapping_sub(self.low) < self.length
+    }
+}
+
 /// All slots.
 #[derive(Default)]
 pub(crate) struct Index {
@@ -269,7 +291,7 @@ impl Index {
         let mut raw = false;
         heap.tags.counts(0, heap.tags.len() as u32, |tag, _| raw |= tag == RAW);
         if self.add((start, end), shape, (heap.tags.len(), raw)) {
-            self.tags.append(&heap.tags);
+            self.tags.append(heap.tags);
         }
     }
 
@@ -356,10 +378,16 @@ impl Index {
         Self::slot_in(self.spans.get(number)?, address)
     }
 
-    /// The block that `address` lies in, if that could be owned or is worth leading to. Quick to say no.
+    /// What is known of the page that `address` lies on, if [`Index::meet`] could give more than nothing for it, whatever is wanted.
     #[inline]
-    pub(crate) fn meet(&self, address: u64, wanted: Wanted) -> Met {
+    pub(crate) fn look(&self, address: u64) -> Option<Look> {
         let entry = self.directory.get(address);
+        (entry != 0 && (entry & HAS_RAW != 0 || entry & QUIET == 0)).then_some(Look { address, entry })
+    }
+
+    /// The block that an address lies in, if that could be owned or is worth leading to. Quick to say no.
+    #[inline]
+    pub(crate) fn meet(&self, Look { address, entry }: Look, wanted: Wanted) -> Met {
         let raw = entry & HAS_RAW != 0;
         if entry == 0 || !raw && (entry & QUIET != 0 || wanted == Wanted::Raw && entry != EXPECTED) {
             return Met::Nothing;
@@ -381,13 +409,6 @@ impl Index {
             Some((id, start)) => Met::Block { id, start, tag: self.tag(id), known: brief.known },
             None => Met::Nothing,
         }
-    }
-
-    /// Whether [`Index::meet`] could give more than nothing for an address, whatever is wanted.
-    #[inline]
-    pub(crate) fn may_be_met(&self, address: u64) -> bool {
-        let entry = self.directory.get(address);
-        entry != 0 && (entry & HAS_RAW != 0 || entry & QUIET == 0)
     }
 
     /// The block that `address` lies in, if it could be one that is no object. Quick to say no.
@@ -414,6 +435,13 @@ impl Index {
     #[inline]
     pub(crate) fn covers(&self, address: u64) -> bool {
         (self.low..self.high).contains(&address)
+    }
+
+    /// The same for many words that are not addresses yet, and for what else may be in a range.
+    pub(crate) fn reach_with(&self, (low, high): (u64, u64)) -> Reach {
+        const MARKS: u64 = 7;
+        let low = self.low.min(low).saturating_sub(MARKS);
+        Reach { low, length: self.high.max(high).saturating_add(MARKS) - low }
     }
 
     /// Whether a type could be at `address`: that is in no block, or near the beginning of one that is large enough. Those of pools

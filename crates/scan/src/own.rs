@@ -10,7 +10,7 @@ use crate::beside::{Beside, Turn};
 use crate::claims::{Claims, place};
 use crate::edges::{Edges, Graph, Part};
 use crate::frontier::Frontier;
-use crate::index::{Index, Leads, Met, Near, Pool, RAW, Slot, Wanted, object_of, owner_of};
+use crate::index::{Index, Leads, Look, Met, Near, Pool, RAW, Reach, Slot, Wanted, object_of, owner_of};
 use crate::links::{HEAD, Links, Role, unmarked};
 use crate::names::Hashes;
 use crate::natives::{self, Natives};
@@ -74,6 +74,8 @@ pub(crate) struct Search {
     turn: Turn,
     /// Blocks that are not in pools: they have the lowest numbers.
     outside: u32,
+    /// Where a word can lead that matters.
+    reach: Reach,
     /// From this block on none was followed, though some were read.
     ahead: u32,
     phase: Phase,
@@ -128,6 +130,7 @@ impl Search {
             next: Beside::default(),
             turn: Turn::Never,
             outside: 0,
+            reach: Reach::default(),
             ahead: u32::MAX,
             phase: Phase::Pools,
             limit,
@@ -174,7 +177,8 @@ impl Search {
     }
 
     /// Pools whose blocks have these numbers are followed now.
-    pub(crate) fn at_hand(&mut self, blocks: Range<u32>) {
+    pub(crate) fn at_hand(&mut self, around: Around<'_, '_>, blocks: Range<u32>) {
+        self.reach = around.index.reach_with(around.types.names.range());
         self.ahead = blocks.end;
         self.edges.iter_mut().for_each(|edges| edges.begin(blocks.clone()));
     }
@@ -218,19 +222,23 @@ impl Search {
     #[inline(always)]
     fn follow(&mut self, around: &Around<'_, '_>, from: &Source, stored: u64) {
         let address = unmarked(stored);
-        if plausible(address) && around.index.covers(address) {
-            self.pointer(around, from, stored, address);
+        if plausible(address)
+            && around.index.covers(address)
+            && let Some(look) = around.index.look(address)
+        {
+            self.pointer(around, from, stored, look);
         }
     }
 
     #[inline(never)]
-    fn pointer(&mut self, around: &Around<'_, '_>, from: &Source, stored: u64, address: u64) {
+    fn pointer(&mut self, around: &Around<'_, '_>, from: &Source, stored: u64, look: Look) {
         let Around { index, types, links, .. } = *around;
+        let address = look.address;
         // A pointer with a mark other than that of an instance's values (3.12) holds, but owns nothing.
         let owns = stored & 7 == 7 || stored.trailing_zeros() >= 2;
         let edges = self.edges.as_mut().zip(from.part);
         let wanted = if edges.is_some() { Wanted::All } else { Wanted::Raw };
-        match index.meet(address, wanted) {
+        match index.meet(look, wanted) {
             Met::Nothing => {}
             Met::Unread => self.unread = true,
             Met::Block { id, .. } if id >= self.ahead => self.unread = true,
@@ -283,13 +291,14 @@ impl Search {
         (self.phase, self.turn) = (Phase::Late, Turn::Never);
         self.ahead = u32::MAX;
         self.beside.begin((0, 0), 1);
+        self.reach = index.reach_with(types.names.range());
         self.late(Around { reader, index, types, links });
         self.forget_dead_ends(index);
         let others = index.outside_pools();
         (self.phase, self.turn) = (Phase::Rest, Turn::Never);
         let around = Around { reader, index, types, links };
         for number in &others {
-            index.for_each_object(*number, |slot, kind, end| self.object(around, slot, kind, end));
+            index.for_each_object_in(*number, |slot, kind, end| self.object(around, slot, kind, end));
         }
         for number in others {
             index.for_each_native(number, |slot, end| self.native(around, slot, end));
@@ -407,10 +416,11 @@ impl Search {
     fn range(&mut self, around: Around<'_, '_>, range: (u64, u64), from: Source) {
         let mut window = std::mem::replace(&mut self.window, Window::new(0));
         let (start, length) = (range.0, range.1 - range.0);
+        let reach = self.reach;
         window.words_before(around.reader, range, from.bound, |_, stored| {
             // Many C++ records point into themselves.
-            let away = stored.wrapping_sub(start) >= length;
-            if away {
+            let away = || stored.wrapping_sub(start) >= length;
+            if reach.may_be(stored) && away() {
                 self.follow(&around, &from, stored);
             }
         });

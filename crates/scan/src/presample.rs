@@ -192,10 +192,8 @@ impl Samples {
     /// Goes over all objects that are there, none of them in a pool.
     pub(crate) fn take(&mut self, index: &Index, types: &Types<'_>) {
         self.grow(types);
-        index.for_each(|slot, tag, _| {
-            if object_of(tag).is_some() {
-                self.offer(tag, slot.start, Lot::new(slot.id, drawn(slot.start), slot.end - slot.start));
-            }
+        index.for_each_object(|slot, tag, _| {
+            self.offer(tag, slot.start, Lot::new(slot.id, drawn(slot.start), slot.end - slot.start));
         });
     }
 

@@ -122,6 +122,7 @@ fn holders(
     let (mut stale, mut moved, mut looks) = (FxHashSet::default(), None, 0);
     let mut best: Option<(Tree<'_>, Ways)> = None;
     let mut more_ways = true;
+    let mut strange = Vec::new();
     let (mut searches, mut hashes) = (0, 0);
     while searches < SEARCHES {
         searches += 1;
@@ -137,7 +138,9 @@ fn holders(
         }
         let ways = begun.ways(ground, &tree, settings.levels);
         let mut seeming = ways.hashes();
-        seeming.extend(begun.strange(ground, &ways));
+        let apart = begun.strange(ground, &ways);
+        seeming.extend(&apart);
+        strange.extend(apart);
         if !seeming.is_empty() && hashes < HASHES {
             // Not a holder at all, whatever is found instead.
             (searches, hashes) = (searches - 1, hashes + 1);
@@ -165,10 +168,18 @@ fn holders(
         stale.extend(left);
     }
     let Some((tree, ways)) = best else { return Default::default() };
-    (
-        begun.end(ground, (&tree, &ways)),
-        tree.own_bytes() + graph.own_bytes() + moved.map_or(0, |moved| moved.own_bytes()),
-    )
+    let own = tree.own_bytes() + graph.own_bytes() + moved.as_ref().map_or(0, Moved::own_bytes);
+    let mut came = begun.ascend(ground, (&tree, &ways));
+    if came.lacks() && !strange.is_empty() {
+        // Those were all that holds them.
+        drop((tree, ways));
+        stale.retain(|word| !strange.contains(word));
+        let (wanted, few) = (begun.wanted(ground, None), |tree: &Tree<'_>| begun.few_left(tree));
+        let tree = Tree::grow(ground, graph, (wanted, &few), (&stale, &moved.unwrap_or_default()));
+        let ways = begun.ways(ground, &tree, settings.levels);
+        begun.ascend_again(ground, (&tree, &ways), &mut came);
+    }
+    (begun.end(ground, &came), own)
 }
 
 /// The interpreter, as far as a scan needs it.

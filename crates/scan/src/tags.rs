@@ -283,16 +283,37 @@ impl Tags {
     }
 
     /// Adds the blocks of another after all others.
-    pub(crate) fn append(&mut self, other: &Self) {
+    pub(crate) fn append(&mut self, other: Self) {
+        if self.count == 0 {
+            *self = other;
+            return;
+        }
         (0..other.count as u32).filter_map(|id| other.get(id)).for_each(|tag| self.push(tag));
     }
 
-    /// Whether some of `count` blocks from `first` on may have a wanted tag. Quick to say no.
-    pub(crate) fn may_have(&self, first: u32, count: u32, wanted: impl Fn(Tag) -> bool) -> bool {
-        let end = (first as usize + count as usize).div_ceil(GROUP);
-        let groups = self.groups.get(first as usize / GROUP..end.min(self.groups.len()));
-        let known = |colour: &Cell<Tag>| colour.get() != NONE && wanted(colour.get());
-        groups.unwrap_or_default().iter().any(|group| group.is_wide() || group.palette.iter().any(known))
+    /// Calls `each` with those of `count` blocks from `first` on that have a wanted tag. Quick where few have.
+    pub(crate) fn each_wanted(
+        &self,
+        first: u32,
+        count: u32,
+        wanted: impl Fn(Tag) -> bool,
+        mut each: impl FnMut(u32, Tag),
+    ) {
+        let end = (first as usize + count as usize).min(self.count);
+        let mut at = first as usize;
+        while at < end {
+            let stop = end.min((at / GROUP + 1) * GROUP);
+            let group = &self.groups[at / GROUP];
+            let known = |colour: &Cell<Tag>| colour.get() != NONE && wanted(colour.get());
+            if group.is_wide() || group.palette.iter().any(known) {
+                for id in at..stop {
+                    if let Some(tag) = self.get(id as u32).filter(|tag| wanted(*tag)) {
+                        each(id as u32, tag);
+                    }
+                }
+            }
+            at = stop;
+        }
     }
 
     /// Calls `each` with every tag that some of `count` blocks from `first` on have, and how many: now and then a tag twice.
@@ -356,12 +377,21 @@ mod tests {
             let (mut counted, mut right) = (BTreeMap::new(), BTreeMap::new());
             tags.counts(from as u32, to.saturating_sub(from) as u32, |tag, count| *counted.entry(tag).or_insert(0) += count);
             wanted.iter().take(to).skip(from).for_each(|tag| *right.entry(*tag).or_insert(0) += 1);
-            prop_assert!(right.keys().all(|tag| tags.may_have(from as u32, (to - from) as u32, |known| known == *tag)));
+            for wanted_tag in right.keys() {
+                let (mut met, is_it) = (Vec::new(), |tag| tag == *wanted_tag);
+                tags.each_wanted(from as u32, (to - from) as u32, is_it, |id, tag| met.push((id as usize, tag)));
+                let here = (0..to).zip(&wanted).skip(from).filter(|(_, tag)| is_it(**tag));
+                prop_assert_eq!(met, here.map(|(id, tag)| (id, *tag)).collect::<Vec<_>>());
+            }
             prop_assert_eq!(counted, right);
             let mut both = Tags::default();
             both.extend(&wanted);
-            both.append(&tags);
-            prop_assert_eq!(all(&both), [wanted.clone(), wanted.clone()].concat());
+            let mut copy = Tags::default();
+            copy.extend(&wanted);
+            both.append(copy);
+            let mut whole = Tags::default();
+            whole.append(both);
+            prop_assert_eq!(all(&whole), [wanted.clone(), wanted.clone()].concat());
             tags.truncate(from);
             tags.extend(&wanted);
             wanted.splice(0..0, wanted.clone().into_iter().take(from));

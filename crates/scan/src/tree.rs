@@ -30,6 +30,8 @@ pub(crate) struct Tree<'g> {
     ends: FxHashMap<u32, u32>,
     /// Blocks that a frame holds directly, and by what.
     frames: FxHashMap<u32, ByFrame>,
+    /// Whether words of frames that have no name were followed.
+    nameless: bool,
     /// Whether something is missing for want of memory or time.
     pub(crate) cut: bool,
 }
@@ -44,18 +46,25 @@ impl Tree<'_> {
         }
     }
 
-    /// What an object led to when it was read.
-    pub(crate) fn led_to(&self, id: u32) -> Vec<u32> {
-        let mut below = Vec::new();
-        let mut cursors = Cursors::default();
-        self.graph
-            .below((id, What::Object), (Words::All, |_| true), &mut cursors, |target| below.push(target));
-        below
+    /// Calls `each` with every block that one led to when it was read. Quick for those who ask in ascending order.
+    pub(crate) fn below(
+        &self,
+        ground: &Ground<'_, '_>,
+        id: u32,
+        cursors: &mut Cursors,
+        each: impl FnMut(u32),
+    ) {
+        self.graph.below((id, what(ground, id)), (Words::All, |_| true), cursors, each);
     }
 
     /// By what a frame holds the block, if one does.
     pub(crate) fn frame(&self, id: u32) -> Option<ByFrame> {
         self.frames.get(&id).copied()
+    }
+
+    /// Whether a way from a name to the block is known.
+    pub(crate) fn is_named(&self, id: u32) -> bool {
+        !self.nameless && self.is_reached(id)
     }
 
     /// Bytes this takes.
@@ -69,6 +78,15 @@ impl Tree<'_> {
             Some(number) => self.above.is_reached(number),
             None => self.ends.contains_key(&id) || self.frames.contains_key(&id),
         }
+    }
+}
+
+/// What a block is.
+fn what(ground: &Ground<'_, '_>, id: u32) -> What {
+    match object_of(ground.index.tag(id)) {
+        Some(_) => What::Object,
+        None if ground.tables.contains(id) => What::Table,
+        None => What::Native,
     }
 }
 
@@ -88,6 +106,7 @@ impl<'g> Tree<'g> {
             above: Above::new(graph.len()),
             ends: FxHashMap::default(),
             frames: FxHashMap::default(),
+            nameless: false,
             cut: graph.full,
         };
         let [next, spare, met, later] = [(); 4].map(|()| Frontier::new(slots));
@@ -113,6 +132,7 @@ impl<'g> Tree<'g> {
             }
         }
         if !is_over(&search) {
+            search.tree.nameless = true;
             search.frames(&running);
             search.run();
         }
@@ -217,11 +237,7 @@ impl Search<'_, '_, '_, '_> {
         let kind = object_of(tag);
         let owner = kind.or_else(|| owner_of(tag));
         let container = kind.and_then(|kind| links.get(kind)).is_some_and(Lead::has_table);
-        let what = match kind {
-            Some(_) => What::Object,
-            None if tables.contains(id) => What::Table,
-            None => What::Native,
-        };
+        let what = what(self.ground, id);
         if what == What::Native && *words != Words::All {
             later.insert(id);
         }

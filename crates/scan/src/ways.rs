@@ -41,7 +41,7 @@ impl Ways {
         let mut seen: FxHashSet<u32> = FxHashSet::default();
         let mut skipped = FxHashMap::default();
         let mut tops = Tops::new(ground, tree, levels);
-        for sample in climbs.iter().flat_map(|climb| &climb.nodes).map(|node| node.slot) {
+        for sample in climbs.iter().flat_map(Climb::samples).map(|node| node.slot) {
             let mut low = sample;
             for level in 0.. {
                 if level == levels {

@@ -189,6 +189,12 @@ fn write(bytes: &mut Vec<u8>, before: Before, id: u32, targets: &[u32]) -> Befor
     Before { id, first: targets.first().copied().unwrap_or(before.first) }
 }
 
+/// The number that differs from another one by so much as was written.
+#[inline]
+fn apart(from: u32, coded: u32) -> u32 {
+    from.wrapping_add((coded >> 1) ^ (coded & 1).wrapping_neg())
+}
+
 /// Seven bits a byte, the lowest first.
 fn put(bytes: &mut Vec<u8>, mut number: u32) {
     while number >= 0x80 {
@@ -235,13 +241,31 @@ impl Bytes<'_> {
         (before.id.wrapping_add(far), wide(head >> 4))
     }
 
+    /// Goes past a list; gives its first block.
+    #[inline]
+    fn pass(&mut self, count: u32, before: Before) -> u32 {
+        // The last byte of each number.
+        const LAST: u64 = 0x8080_8080_8080_8080;
+        let Some(mut left) = count.checked_sub(1) else { return before.first };
+        let first = apart(before.first, self.number());
+        while left >= 8
+            && let Some((eight, rest)) = self.0.split_first_chunk()
+        {
+            left -= (!u64::from_le_bytes(*eight) & LAST).count_ones();
+            self.0 = rest;
+        }
+        while left > 0 {
+            left -= u32::from(self.byte() < 0x80);
+        }
+        first
+    }
+
     /// Calls `each` with the blocks of a list; gives the first.
     #[inline]
     fn list(&mut self, count: u32, before: Before, mut each: impl FnMut(u32)) -> u32 {
         let (mut last, mut first) = (before.first, before.first);
         for number in 0..count {
-            let coded = self.number();
-            last = last.wrapping_add((coded >> 1) ^ (coded & 1).wrapping_neg());
+            last = apart(last, self.number());
             if number == 0 {
                 first = last;
             }
@@ -309,12 +333,16 @@ impl Layer {
                 found = true;
                 bytes.list(count, cursor.before, &mut *each)
             } else {
-                bytes.list(count, cursor.before, |_| ())
+                bytes.pass(count, cursor.before)
             };
             if owner == id && count == 0 {
                 self.long.visit(id, each);
             }
             cursor.pass(owner, first, &bytes);
+            // What a long list leaves over comes last.
+            if found && count > 0 {
+                break;
+            }
         }
         found
     }

@@ -1,8 +1,8 @@
 //! Ways over all blocks of an index, in the order of their addresses: all of them, or only where something is to be found.
 
 use super::{
-    CHUNK_HEAD, CHUNK_TAIL, Home, Index, Leads, POOL_HEAD, RAW, Shape, Slot, Span, Tag, object_of, owner_of,
-    pool_slot,
+    CHUNK_HEAD, CHUNK_TAIL, Home, Index, Leads, Near, POOL_HEAD, RAW, Shape, Slot, Span, Tag, object_of,
+    owner_of, pool_slot,
 };
 use crate::ranked::Ranked;
 use std::ops::Range;
@@ -67,17 +67,42 @@ impl Index {
         wanted: impl Fn(Tag) -> bool,
         mut each: impl FnMut(Slot, Tag, Home),
     ) {
-        let spans = self.leading().filter(|span| self.tags.may_have(span.first, span.slots, &wanted));
-        self.for_each_of(spans, |slot, tag, home| {
-            if wanted(tag) {
-                each(slot, tag, home);
+        for (number, span) in self.spans.iter().enumerate() {
+            if span.leads != Leads::Nowhere {
+                self.for_each_wanted_of((number, span), &wanted, &mut each);
             }
-        });
+        }
     }
 
     /// Calls `each` with every slot in ascending order.
     pub(crate) fn for_each(&self, each: impl FnMut(Slot, Tag, Home)) {
         self.for_each_of(self.spans.iter(), each);
+    }
+
+    /// Calls `each` with every object in ascending order.
+    pub(crate) fn for_each_object(&self, mut each: impl FnMut(Slot, Tag, Home)) {
+        for place in self.spans.iter().enumerate() {
+            self.for_each_wanted_of(place, &|tag| object_of(tag).is_some(), &mut each);
+        }
+    }
+
+    /// The blocks of a span that have one of the wanted tags: few of the chunks of a heap are objects.
+    fn for_each_wanted_of(
+        &self,
+        (number, span): (usize, &Span),
+        wanted: &impl Fn(Tag) -> bool,
+        each: &mut impl FnMut(Slot, Tag, Home),
+    ) {
+        let home = match span.shape {
+            Shape::Pool { .. } => Home::Pool,
+            Shape::Heap(_) => Home::Heap,
+            Shape::Single => Home::Mapping,
+            Shape::Shared => Home::Shared,
+        };
+        let mut near = Near { span: number, chunk: None };
+        self.tags.each_wanted(span.first, span.slots, wanted, |id, tag| {
+            self.slot_near(id, &mut near).into_iter().for_each(|slot| each(slot, tag, home));
+        });
     }
 
     /// The pool that was added last.
@@ -104,12 +129,11 @@ impl Index {
     }
 
     /// Every object of a heap or a mapping, and its type; and where that ends.
-    pub(crate) fn for_each_object(&self, number: u32, mut each: impl FnMut(Slot, u32, u64)) {
+    pub(crate) fn for_each_object_in(&self, number: u32, mut each: impl FnMut(Slot, u32, u64)) {
         let Some(span) = self.spans.get(number as usize) else { return };
-        self.for_each_of(std::iter::once(span), |slot, tag, _| {
-            if let Some(kind) = object_of(tag) {
-                each(slot, kind, span.end);
-            }
+        let wanted = |tag| object_of(tag).is_some();
+        self.for_each_wanted_of((number as usize, span), &wanted, &mut |slot, tag, _| {
+            object_of(tag).into_iter().for_each(|kind| each(slot, kind, span.end));
         });
     }
 
@@ -121,10 +145,6 @@ impl Index {
                 each(slot, span.end);
             }
         });
-    }
-
-    fn leading(&self) -> impl Iterator<Item = &Span> {
-        self.spans.iter().filter(|span| span.leads != Leads::Nowhere)
     }
 
     fn for_each_of<'s>(

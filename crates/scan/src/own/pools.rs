@@ -58,8 +58,10 @@ impl Search {
         words.iter().all(|word| {
             let stored = u64::from_le_bytes(*word);
             let address = unmarked(stored);
-            let dull = || self.is_dull(address) || !around.index.may_be_met(address);
-            !plausible(address) || dull() && (plan.leads != Leads::Raw || !names.may_be(stored))
+            let dull = || self.is_dull(address) || around.index.look(address).is_none();
+            !self.reach.may_be(stored)
+                || !plausible(address)
+                || dull() && (plan.leads != Leads::Raw || !names.may_be(stored))
         })
     }
 
@@ -134,7 +136,10 @@ impl Search {
             from.role = part.role;
             let words = block.get(start..end.min(last)).unwrap_or_default();
             for stored in words.as_chunks::<8>().0 {
-                self.follow_beside(&around, &from, u64::from_le_bytes(*stored));
+                let stored = u64::from_le_bytes(*stored);
+                if self.reach.may_be(stored) {
+                    self.follow_beside(&around, &from, stored);
+                }
             }
         }
         // What led into a pool that was not read yet is followed once more.
@@ -171,7 +176,7 @@ impl Search {
         for (number, stored) in words.as_chunks::<8>().0.iter().enumerate() {
             let stored = u64::from_le_bytes(*stored);
             let offset = (unused / 8 + number) as u64 * 8;
-            if hashes.is_some_and(|hashes| hashes.is_at(offset)) {
+            if !self.reach.may_be(stored) || hashes.is_some_and(|hashes| hashes.is_at(offset)) {
                 continue;
             }
             if plausible(stored)

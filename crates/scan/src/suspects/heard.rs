@@ -16,6 +16,8 @@ pub(crate) struct Names {
     lengths: u64,
     letters: [u64; 4],
     known: FxHashMap<u64, usize>,
+    /// The lowest of them and the highest.
+    range: (u64, u64),
     /// Bits by address: most words are no name, and one load tells.
     filter: Box<[u64; FILTER]>,
 }
@@ -32,12 +34,18 @@ impl Names {
                 bits
             }),
             known: FxHashMap::default(),
+            range: (u64::MAX, 0),
             filter: Box::new([0; FILTER]),
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.known.is_empty()
+    }
+
+    /// From where to where names are.
+    pub(crate) fn range(&self) -> (u64, u64) {
+        self.range
     }
 
     const fn place(address: u64) -> (usize, u64) {
@@ -78,6 +86,7 @@ impl Names {
             let (word, bit) = Self::place(at);
             self.filter[word] |= bit;
             self.known.insert(at, suspect);
+            self.range = (self.range.0.min(at), self.range.1.max(at));
         }
     }
 

@@ -5,8 +5,9 @@
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
 use crate::live::Live;
-use lowtide_scan::{Facts, PythonFacts, Scan, Settings, TypeUse, scan};
+use lowtide_scan::{Facts, Mapping, Memory, PythonFacts, Scan, Settings, TypeUse, scan};
 use serde_json::Value;
+use std::cell::RefCell;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -134,6 +135,54 @@ impl Drop for Target {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A program that goes a step on right after some addresses were read, one after the other.
+pub(crate) struct Moving<'t> {
+    live: Live,
+    facts: Facts,
+    target: RefCell<&'t mut Target>,
+    awaited: RefCell<Vec<u64>>,
+}
+
+impl<'t> Moving<'t> {
+    /// The addresses are those that the program said it wants to be read.
+    pub(crate) fn new(target: &'t mut Target) -> Self {
+        let read = target.truth["read"].as_array().expect("addresses").iter();
+        let awaited = read.map(|one| one.as_u64().expect("an address")).collect();
+        let (live, facts) = (Live::open(target.pid()), target.facts());
+        Self { live, facts, target: target.into(), awaited: RefCell::new(awaited) }
+    }
+
+    /// Scans it while it goes on.
+    pub(crate) fn scan(&self) -> Scan {
+        let found = scan(self, &self.facts, &Settings::default());
+        assert!(self.awaited.borrow().is_empty(), "not all of them were read");
+        found
+    }
+}
+
+impl Memory for Moving<'_> {
+    fn mappings(&self) -> &[Mapping] {
+        self.live.mappings()
+    }
+
+    fn present(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        self.live.present(start, end)
+    }
+
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        let got = self.live.read(address, into);
+        let mut awaited = self.awaited.borrow_mut();
+        let pool = got >= 4096;
+        if pool && awaited.first().is_some_and(|one| (address..address + got as u64).contains(one)) {
+            awaited.remove(0);
+            if awaited.is_empty() {
+                self.target.borrow_mut().step();
+            }
+        }
+        got
     }
 }
 
