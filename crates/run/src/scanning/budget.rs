@@ -35,6 +35,8 @@ const CODE: Bytes = Bytes::from_mib(512);
 const CODE_NS_PER_KB: u64 = 1000;
 const GUESS_NS_PER_KB: u64 = 450;
 const MORE: u32 = 2;
+/// The first scan of a process looks for types only; one that looks for holders as well takes so many times as long.
+const HOLDERS: f64 = 1.5;
 /// The floor is the lowest size within so long.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Sizes remembered in a window.
@@ -86,7 +88,7 @@ struct Watched {
     floor: Option<Bytes>,
     /// Its floor rose by enough.
     due: Option<Occasion>,
-    /// Scans of it, the newest, and what that took.
+    /// Scans of it, the newest, and what the next one will take.
     made: usize,
     last: Option<Tick>,
     cost: Option<Duration>,
@@ -250,7 +252,7 @@ impl Budget {
         for watched in &mut self.watched {
             watched.base = watched.floor.or(watched.base);
             if self.running == Some(watched.process) {
-                watched.cost = Some(cost);
+                watched.cost = Some(if watched.made == 1 { cost.mul_f64(HOLDERS) } else { cost });
             }
         }
         self.running = None;
@@ -324,6 +326,14 @@ mod tests {
         let begun = scans(|second| 200 + second * 3, 3600, Duration::from_millis(20));
         assert_eq!(begun.len(), 3);
         assert!(begun[1] >= begun[0] + 15 && begun[2] >= begun[1] * 2, "{begun:?}");
+    }
+
+    #[test]
+    fn the_second_scan_waits_until_looking_for_holders_can_be_paid_for() {
+        let cost = Duration::from_millis(500);
+        let begun = scans(|second| 400 + second * 10, 300, cost);
+        // A half for the first, three quarters for the second, in hundreds of seconds.
+        assert!(begun.len() >= 2 && begun[1] >= 125, "{begun:?}");
     }
 
     #[test]
