@@ -294,8 +294,6 @@ impl LiveJudge {
         if let Some(death) = death {
             verdict.tell_death(&death);
         }
-        let began = self.marks.began();
-        verdict.tell_scans(subject.members.iter().find_map(|key| self.scans.grown(*key, began)));
         let grows = track.grown() > WORTH * self.doubt;
         let tensors = self.allocators.tensors(subject, role);
         verdict.tell_causes(&Signs {
@@ -312,6 +310,8 @@ impl LiveJudge {
             count: tensors.count.map(|count| ("tensors", count)),
             ..Signs::default()
         });
+        let began = self.marks.began();
+        verdict.tell_scans(subject.members.iter().find_map(|key| self.scans.grown(*key, began)));
         let rank = rank(&verdict, &track, grows, role);
         Some(Judged { key, subject: subject.clone(), role, grows, rank, verdict })
     }

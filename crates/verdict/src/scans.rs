@@ -167,9 +167,9 @@ fn by_type(before: &Told, after: &Told, grown: f64) -> Option<Grown> {
         number(count.max(0.0)),
         size(bytes)
     );
-    let held = holder.map(|holder| format!(", {}held by {}", holder.part(), end_of(&holder.text)));
+    let held = holder.map(|holder| format!(", {}held by {}", holder.part(), short_of(&holder.text)));
     let held = held.unwrap_or_default();
-    let action = holder.map(|holder| format!("bound or clear what holds {name}: {}", end_of(&holder.text)));
+    let action = holder.map(|holder| format!("bound or clear what holds {name}: {}", short_of(&holder.text)));
     Some(Grown { sentence, short: Some(format!("{name}{held}")), action })
 }
 
@@ -223,11 +223,15 @@ fn action_for(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// The end of a path, which is what a person knows: the container and its name.
-fn end_of(path: &str) -> String {
-    let mut steps: Vec<&str> = path.rsplit(" <- ").take(2).collect();
-    steps.reverse();
-    clean(&steps.join(", "))
+/// The part of a path that a person looks for: the container with the most entries, which is what grows, and who has it; of a path
+/// without one, its end.
+fn short_of(path: &str) -> String {
+    let steps: Vec<&str> = path.split(" <- ").collect();
+    let entries = |step: &str| step.rsplit_once(" of ").and_then(|(_, count)| count.parse::<u64>().ok());
+    let largest =
+        (0..steps.len()).filter(|at| entries(steps[*at]).is_some()).max_by_key(|at| entries(steps[*at]));
+    let from = largest.unwrap_or(steps.len().saturating_sub(2));
+    clean(&steps[from..(from + 2).min(steps.len())].join(", "))
 }
 
 /// Foreign text as one short line.
@@ -244,6 +248,10 @@ impl Verdict {
         if let Some(action) = grown.action {
             for line in &mut self.advice {
                 *line = line.replace(SCAN, &action).replace(AND_SCAN, &format!("; {action}"));
+            }
+            if self.verdict == Kind::Leak {
+                self.advice.retain(|line| *line != action);
+                self.advice.insert(0, action);
             }
         }
         let named = matches!(self.verdict, Kind::Leak | Kind::CacheFill | Kind::WarmUp | Kind::TooEarly);
@@ -330,6 +338,21 @@ mod tests {
         verdict.tell_scans(Some(told));
         let action = "bound or clear what holds m.Core: list of 663, global DATASET of module train";
         assert_eq!(verdict.advice, [action.to_owned(), format!("give it more; {action}")]);
+    }
+
+    #[test]
+    fn of_a_long_way_the_largest_container_and_who_has_it_are_told_first_and_come_before_other_advice() {
+        let way = "Tensor <- list of 3384 <- Keep.h <- list of 3 <- CallbackHandler.callbacks <- global t of module __main__";
+        assert_eq!(short_of(way), "list of 3384, Keep.h");
+        assert_eq!(short_of("A <- A.next <- global head of module m"), "A.next, global head of module m");
+        assert_eq!(short_of("set of 9"), "set of 9");
+        let action = Some("bound or clear what holds T: list of 3384, Keep.h".to_owned());
+        let grown = Grown { sentence: String::new(), short: None, action: action.clone() };
+        let mut verdict = Judge::new(Context::default(), Axis::Seconds, Metric::Anon).verdict_as(Kind::Leak);
+        verdict.advice = vec!["look at what the training loop keeps".to_owned()];
+        verdict.tell_scans(Some(grown));
+        assert_eq!(verdict.advice.first(), action.as_ref());
+        assert_eq!(verdict.advice.len(), 2);
     }
 
     #[test]
