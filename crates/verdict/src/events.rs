@@ -14,7 +14,7 @@ const FEWEST: usize = 4;
 /// there, because levels are taken over halves of the stretches between events.
 const ACROSS: f64 = 0.85;
 /// Of all growth, this part lies within the halves of the stretches between events if these do not matter: half is expected.
-const BETWEEN: f64 = 0.25;
+const IGNORED: f64 = 0.25;
 /// The later half of the events must bring at least this part, or it was a warm-up that evaluations happened in: a pace
 /// that stays brings half.
 const LATER: f64 = 0.35;
@@ -60,7 +60,7 @@ pub(crate) fn grows_between(series: &Series, places: &[f64]) -> bool {
     let (Some(first), Some(last)) = (levels.first(), levels.last()) else { return false };
     let within: f64 = between.iter().sum();
     let strays: f64 = between.iter().map(|b| (b - within / n).powi(2)).sum::<f64>() * n / (n - 1.0);
-    within - 2.0 * strays.sqrt() > BETWEEN * (last.1 - first.1)
+    within - 2.0 * strays.sqrt() > IGNORED * (last.1 - first.1)
 }
 
 /// What the floor does at the given places. `None` when there are too few, or it does not grow there. Where the program's start

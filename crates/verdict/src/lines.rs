@@ -150,9 +150,10 @@ impl Story<'_> {
                 size(f.peak_most)
             )),
         }
-        if let LastWave::Climbs(height) = f.last_wave {
+        if let (crate::Group::Flat, LastWave::Climbs(height)) = (self.kind.group(), f.last_wave) {
+            let which = if f.waves > 1 { "the last peak, far above all before," } else { "the peak" };
             lines.push(format!(
-                "the last peak climbs to the end, {} above the floor and far above all before: it may climb as much again",
+                "{which} still climbs at the end, {} above the floor: it may climb as much again",
                 size(height)
             ));
         }
